@@ -1,0 +1,2 @@
+// Package ctruprime implements the key encapsulation mechanism CTRU-Prime.
+package ctruprime
