@@ -1,0 +1,3 @@
+package tlsext_test
+
+func fipsChild() {}
