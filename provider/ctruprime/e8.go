@@ -12,19 +12,19 @@ func codeword(nibble byte) byte {
 }
 
 // decodeBlock returns the nibble whose codeword is nearest to the eight
-// coefficients v, each in [0, 2^d). Of equally near ones it takes the one that
-// the scheme's text prescribes.
+// coefficients v, which are taken modulo 2^d. Of equally near ones it takes the
+// one that the scheme's text prescribes.
 //
 // The cost of a bit is the squared distance of v from 0 or from 2^d/2, both
-// modulo 2^d. With e = |v - 2^d/2| - 2^d/4, the cost of a one is that of a zero
-// plus 2^d * e, so all that is compared are sums and differences of the e:
-// the scheme's delta_i are 2^d * |D_i| below, and its cost is a constant minus
-// 2^(d-1) * score.
-func decodeBlock(v *[8]uint16, d uint) byte {
+// modulo 2^d. With e = |v - 2^d/2| - 2^d/4 for v in [0, 2^d), the cost of a one
+// is that of a zero plus 2^d * e, so all that is compared are sums and
+// differences of the e: the scheme's delta_i are 2^d * |D_i| below, and its cost
+// is a constant minus 2^(d-1) * score.
+func decodeBlock(v *[8]int32, d uint) byte {
 	half := int32(1) << (d & 15) >> 1
 	var e [8]int32
 	for j, x := range v {
-		e[j] = abs(int32(x)-half) - half>>1
+		e[j] = abs(x&(2*half-1)-half) - half>>1
 	}
 	// r = 0: both bits of a pair are equal; negative sums speak for ones.
 	word0, score0 := decodePairs(e[0]+e[1], e[2]+e[3], e[4]+e[5], e[6]+e[7])

@@ -68,30 +68,40 @@ func power(base uint64, e int) uint64 {
 	return r
 }
 
-// reduce returns x mod q in [0, q), for -2^25 <= x < 2^25.
+// Quotients by q are multiplications by ceil(2^64/q), exact for dividends below
+// 2^51: a division instruction takes a time that depends on its operands,
+// and whether a compiler replaces x/q depends on the compiler.
+
+// reduce sets out to in mod q, each in [0, q), for |in[j]| <= 2^26.
+func (p *parameters) reduce(out *[8]uint16, in *[8]int32) {
+	lift, recip, q := p.lift, p.recip, uint32(p.q)
+	for j, x := range in {
+		y := uint32(x + lift)
+		quotient, _ := bits.Mul64(uint64(y), recip)
+		out[j] = uint16(y - uint32(quotient)*q)
+	}
+}
+
+// compress sets out[j] to floor((s*2^d + floor(q/2)) / q) mod 2^d, where s is
+// in[j] mod q in [0, q), for |in[j]| <= 2^26; it then adds 2^d/2 modulo
+// 2^d if bit j of word is one.
 //
-// The quotient is a multiplication by ceil(2^64/q), exact for dividends below
-// 2^51: a division instruction would take a time that depends on the secret
-// x, and whether a compiler replaces x/q depends on the compiler.
-func (p *parameters) reduce(x int32) int32 {
-	y := uint64(x + p.lift)
-	quotient, _ := bits.Mul64(y, p.recip)
-	return int32(y) - int32(quotient)*p.q
+// Adding q to in[j] adds 2^d to the quotient, so in[j] need not be reduced.
+func (p *parameters) compress(out *[8]uint16, in *[8]int32, word uint16) {
+	lift, recip, round, d := p.lift, p.recip, uint64(p.q/2), p.d&15
+	mask := uint16(1)<<d - 1
+	half := uint16(1) << d >> 1
+	for j, x := range in {
+		quotient, _ := bits.Mul64(uint64(x+lift)<<d+round, recip)
+		out[j] = uint16(quotient)&mask ^ half&-(word&1)
+		word >>= 1
+	}
 }
 
 // centre returns the representative of x in [-(q-1)/2, (q-1)/2], for x in
 // [0, q).
 func (p *parameters) centre(x int32) int32 {
 	return x - p.q&((p.q/2-x)>>31)
-}
-
-// compress returns floor((s*2^d + floor(q/2)) / q) mod 2^d where s is x mod q
-// in [0, q), for -2^25 <= x < 2^25. Adding q to x adds 2^d to the quotient, so
-// x need not be reduced first.
-func (p *parameters) compress(x int32) uint16 {
-	y := uint64(x+p.lift)<<(p.d&63) + uint64(p.q/2)
-	quotient, _ := bits.Mul64(y, p.recip)
-	return uint16(quotient) & (1<<(p.d&15) - 1)
 }
 
 // modQ returns x mod q.

@@ -24,21 +24,33 @@ type poly []int16
 // values modulo Q in no canonical form: |value| < 5Q.
 type spectrum []int32
 
-// splitting[k] is the w of node k, for the inner nodes 1 to 511; joining[k] is
-// its inverse.
-var splitting, joining = newRoots()
+// roots holds what splits or joins a node and its two children at once: the w
+// of the node, of its left and of its right child, or their inverses.
+type roots struct{ top, left, right factor }
 
-func newRoots() (splitting, joining *[leaves]factor) {
-	splitting, joining = new([leaves]factor), new([leaves]factor)
-	// exponent[k]: node k is x^m minus the root to this power.
+// The roots of the nodes 1 to 255, whose children are inner nodes too, and the
+// w of the leaves x^leaf - w.
+var (
+	splits, joins [leaves / 2]roots
+	leafRoots     [leaves]factor
+)
+
+func init() {
+	// exponent[k]: node k is x^m minus the root of unity to this power.
 	var exponent [2 * leaves]int
 	for k := 1; k < leaves; k++ {
-		w := exponent[k] / 2
-		exponent[2*k], exponent[2*k+1] = w, w+leaves/2
-		splitting[k] = newFactor(power(rootOfUnity, w))
-		joining[k] = newFactor(power(rootOfUnity, (leaves-w)%leaves))
+		exponent[2*k], exponent[2*k+1] = exponent[k]/2, exponent[k]/2+leaves/2
 	}
-	return splitting, joining
+	// A node's w is the root that its left child has.
+	split := func(k int) factor { return newFactor(power(rootOfUnity, exponent[2*k])) }
+	join := func(k int) factor { return newFactor(power(rootOfUnity, leaves-exponent[2*k])) }
+	for k := 1; k < leaves/2; k++ {
+		splits[k] = roots{split(k), split(2 * k), split(2*k + 1)}
+		joins[k] = roots{join(k), join(2 * k), join(2*k + 1)}
+	}
+	for k := range leafRoots {
+		leafRoots[k] = newFactor(power(rootOfUnity, exponent[leaves+k]))
+	}
 }
 
 // unscale undoes what a product has gathered after the inverse transform:
@@ -66,7 +78,7 @@ func (p *parameters) forwardFirst(out spectrum, in poly) {
 	out0, out1, out2, out3 := out[:m], out[m:][:m], out[2*m:][:m], out[3*m:][:m]
 	out4, out5, out6, out7 := out[4*m:][:m], out[5*m:][:m], out[6*m:][:m], out[7*m:][:m]
 	// The roots are 1 at nodes 1, 2 and 4, i at nodes 3 and 5.
-	i, w6, w7 := splitting[3], splitting[6], splitting[7]
+	i, w6, w7 := splits[3].top, splits[3].left, splits[3].right
 	for j := range m {
 		a, b, c, d := int64(in0[j]), int64(in1[j]), int64(in2[j]), int64(in3[j])
 
@@ -87,21 +99,24 @@ func (p *parameters) forwardFirst(out spectrum, in poly) {
 // the largest absolute value.
 func (p *parameters) forwardPass(x spectrum, nodes int) {
 	m := p.size / (4 * nodes)
-	for node := range nodes {
-		w := splitting[nodes+node]
-		wl := splitting[2*(nodes+node)]
-		wr := splitting[2*(nodes+node)+1]
-		block := x[4*m*node:][:4*m]
-		x0, x1, x2, x3 := block[:m], block[m:][:m], block[2*m:][:m], block[3*m:][:m]
-		for j := range m {
+	for i := range nodes {
+		w := splits[nodes+i]
+		x0, x1, x2, x3 := quarters(x, i, m)
+		for j := range x0 {
 			a, b := int64(x0[j]), int64(x1[j])
-			c, d := mul(int64(x2[j]), w), mul(int64(x3[j]), w)
-			s, t := a+c, mul(b+d, wl)
+			c, d := mul(int64(x2[j]), w.top), mul(int64(x3[j]), w.top)
+			s, t := a+c, mul(b+d, w.left)
 			x0[j], x1[j] = int32(s+t), int32(s-t)
-			s, t = a-c, mul(b-d, wr)
+			s, t = a-c, mul(b-d, w.right)
 			x2[j], x3[j] = int32(s+t), int32(s-t)
 		}
 	}
+}
+
+// quarters returns the four quarters of the i-th block of 4m values of x.
+func quarters(x spectrum, i, m int) (x0, x1, x2, x3 spectrum) {
+	block := x[4*m*i:]
+	return block[:m], block[m:][:m], block[2*m:][:m], block[3*m:][:m]
 }
 
 // inverse overwrites x, |x[i]| <= (Q+1)/2, with the coefficients of the
@@ -119,18 +134,15 @@ func (p *parameters) inverse(x spectrum) {
 // (Q+1)/2 to 32(Q+1) < 2^31.
 func (p *parameters) inversePass(x spectrum, nodes int) {
 	m := p.size / (4 * nodes)
-	for node := range nodes {
-		w := joining[nodes+node]
-		wl := joining[2*(nodes+node)]
-		wr := joining[2*(nodes+node)+1]
-		block := x[4*m*node:][:4*m]
-		x0, x1, x2, x3 := block[:m], block[m:][:m], block[2*m:][:m], block[3*m:][:m]
-		for j := range m {
+	for i := range nodes {
+		w := joins[nodes+i]
+		x0, x1, x2, x3 := quarters(x, i, m)
+		for j := range x0 {
 			a, b, c, d := int64(x0[j]), int64(x1[j]), int64(x2[j]), int64(x3[j])
-			a, b = a+b, mul(a-b, wl)
-			c, d = c+d, mul(c-d, wr)
-			x0[j], x2[j] = int32(a+c), int32(mul(a-c, w))
-			x1[j], x3[j] = int32(b+d), int32(mul(b-d, w))
+			a, b = a+b, mul(a-b, w.left)
+			c, d = c+d, mul(c-d, w.right)
+			x0[j], x2[j] = int32(a+c), int32(mul(a-c, w.top))
+			x1[j], x3[j] = int32(b+d), int32(mul(b-d, w.top))
 		}
 	}
 }
@@ -142,7 +154,7 @@ func (p *parameters) inverseLast(x spectrum) {
 	x0, x1, x2, x3 := x[:m], x[m:][:m], x[2*m:][:m], x[3*m:][:m]
 	x4, x5, x6, x7 := x[4*m:][:m], x[5*m:][:m], x[6*m:][:m], x[7*m:][:m]
 	// The roots are 1 at nodes 1, 2 and 4, 1/i at nodes 3 and 5.
-	i, w6, w7, scale := joining[3], joining[6], joining[7], unscale
+	i, w6, w7, scale := joins[3].top, joins[3].left, joins[3].right, unscale
 	for j := range m {
 		a, b, c, d := int64(x0[j]), int64(x1[j]), int64(x2[j]), int64(x3[j])
 		a, b = a+b, a-b
@@ -175,46 +187,37 @@ func (p *parameters) pointwise(out, a, b spectrum) {
 	}
 }
 
+// pointwise3 multiplies modulo x^3 - w for each leaf.
 func pointwise3(out, a, b spectrum) {
-	for pair := range leaves / 2 {
-		w := splitting[leaves/2+pair]
-		product3((*[3]int32)(out[6*pair:]), (*[3]int32)(a[6*pair:]), (*[3]int32)(b[6*pair:]), w)
-		product3((*[3]int32)(out[6*pair+3:]), (*[3]int32)(a[6*pair+3:]), (*[3]int32)(b[6*pair+3:]), -w)
+	for _, w := range &leafRoots {
+		a0, a1, a2 := int64(a[0]), int64(a[1]), int64(a[2])
+		b0, b1, b2 := int64(b[0]), int64(b[1]), int64(b[2])
+		wb1, wb2 := mul(b1, w), mul(b2, w)
+		out[0] = int32(residue(a0*b0 + a1*wb2 + a2*wb1))
+		out[1] = int32(residue(a0*b1 + a1*b0 + a2*wb2))
+		out[2] = int32(residue(a0*b2 + a1*b1 + a2*b0))
+		out, a, b = out[3:], a[3:], b[3:]
 	}
 }
 
-// product3 multiplies modulo x^3 - w.
-func product3(out, a, b *[3]int32, w factor) {
-	a0, a1, a2 := int64(a[0]), int64(a[1]), int64(a[2])
-	b0, b1, b2 := int64(b[0]), int64(b[1]), int64(b[2])
-	wb1, wb2 := mul(b1, w), mul(b2, w)
-	out[0] = int32(residue(a0*b0 + a1*wb2 + a2*wb1))
-	out[1] = int32(residue(a0*b1 + a1*b0 + a2*wb2))
-	out[2] = int32(residue(a0*b2 + a1*b1 + a2*b0))
-}
-
+// pointwise5 multiplies modulo x^5 - w for each leaf.
 func pointwise5(out, a, b spectrum) {
-	for pair := range leaves / 2 {
-		w := splitting[leaves/2+pair]
-		product5((*[5]int32)(out[10*pair:]), (*[5]int32)(a[10*pair:]), (*[5]int32)(b[10*pair:]), w)
-		product5((*[5]int32)(out[10*pair+5:]), (*[5]int32)(a[10*pair+5:]), (*[5]int32)(b[10*pair+5:]), -w)
+	for _, w := range &leafRoots {
+		a0, a1, a2, a3, a4 := int64(a[0]), int64(a[1]), int64(a[2]), int64(a[3]), int64(a[4])
+		b0, b1, b2, b3, b4 := int64(b[0]), int64(b[1]), int64(b[2]), int64(b[3]), int64(b[4])
+		wb1, wb2, wb3, wb4 := mul(b1, w), mul(b2, w), mul(b3, w), mul(b4, w)
+		out[0] = int32(residue(a0*b0 + a1*wb4 + a2*wb3 + a3*wb2 + a4*wb1))
+		out[1] = int32(residue(a0*b1 + a1*b0 + a2*wb4 + a3*wb3 + a4*wb2))
+		out[2] = int32(residue(a0*b2 + a1*b1 + a2*b0 + a3*wb4 + a4*wb3))
+		out[3] = int32(residue(a0*b3 + a1*b2 + a2*b1 + a3*b0 + a4*wb4))
+		out[4] = int32(residue(a0*b4 + a1*b3 + a2*b2 + a3*b1 + a4*b0))
+		out, a, b = out[5:], a[5:], b[5:]
 	}
-}
-
-// product5 multiplies modulo x^5 - w.
-func product5(out, a, b *[5]int32, w factor) {
-	a0, a1, a2, a3, a4 := int64(a[0]), int64(a[1]), int64(a[2]), int64(a[3]), int64(a[4])
-	b0, b1, b2, b3, b4 := int64(b[0]), int64(b[1]), int64(b[2]), int64(b[3]), int64(b[4])
-	wb1, wb2, wb3, wb4 := mul(b1, w), mul(b2, w), mul(b3, w), mul(b4, w)
-	out[0] = int32(residue(a0*b0 + a1*wb4 + a2*wb3 + a3*wb2 + a4*wb1))
-	out[1] = int32(residue(a0*b1 + a1*b0 + a2*wb4 + a3*wb3 + a4*wb2))
-	out[2] = int32(residue(a0*b2 + a1*b1 + a2*b0 + a3*wb4 + a4*wb3))
-	out[3] = int32(residue(a0*b3 + a1*b2 + a2*b1 + a3*b0 + a4*wb4))
-	out[4] = int32(residue(a0*b4 + a1*b3 + a2*b2 + a3*b1 + a4*b0))
 }
 
 // fold reduces a product s of degree 2n-2, |s[i]| < Q/2, modulo x^n - x - 1
-// in place: s[0] to s[n-1] are the result, |s[i]| < 2^25.
+// in place: s[0] to s[n-1] are the result, |s[i]| < 2^25, and zeros follow up
+// to a whole group of eight.
 //
 // x^n = x + 1, so s[n+i] is added to coefficients i and i+1.
 func (p *parameters) fold(s spectrum) {
@@ -225,4 +228,5 @@ func (p *parameters) fold(s spectrum) {
 		carry = h
 	}
 	low[p.n-1] += carry
+	clear(s[p.n : 8*p.groups()])
 }

@@ -45,8 +45,8 @@ type parameters struct {
 
 	// recip is ceil(2^64 / q), the factor that stands in for a division by q.
 	recip uint64
-	// lift is the least multiple of q that is >= 2^25: added to a product's
-	// coefficient it makes it positive.
+	// lift is the least multiple of q that is >= 2^26: added to a coefficient
+	// of a folded product it makes it positive.
 	lift int32
 	// minusInverse is -q^-1 mod 2^16.
 	minusInverse uint64
@@ -67,7 +67,7 @@ type parameters struct {
 func newParameters(name string, n int, q int32, eta int, d uint, leaf int) parameters {
 	p := parameters{name: name, n: n, q: q, eta: eta, d: d, leaf: leaf}
 	p.recip = ^uint64(0)/uint64(q) + 1 // q is odd, so it does not divide 2^64
-	p.lift = (1<<25 + q - 1) / q * q
+	p.lift = (1<<26 + q - 1) / q * q
 	p.minusInverse = minusInverse16(q)
 	p.size = leaves * leaf
 	p.half = p.size / 2

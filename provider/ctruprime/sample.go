@@ -27,8 +27,10 @@ func sample2(out poly, coins []byte, n int) {
 		// Each nibble: 4 + first sum - second sum, in [2, 6].
 		t = t&pairs + 0x4444444444444444 - t>>2&pairs
 		step := (*[16]int16)(out[i:])
-		for j := range step {
-			step[j] = int16(t>>(4*j)&15) - 4
+		for j := 0; j < len(step); j += 4 {
+			step[j], step[j+1] = int16(t&15)-4, int16(t>>4&15)-4
+			step[j+2], step[j+3] = int16(t>>8&15)-4, int16(t>>12&15)-4
+			t >>= 16
 		}
 	}
 }
@@ -40,8 +42,10 @@ func sample3(out poly, coins []byte, n int) {
 		const ones = 0x249249249249 // every third bit of 48
 		t = t&ones + t>>1&ones + t>>2&ones
 		step := (*[8]int16)(out[i:])
-		for j := range step {
-			step[j] = int16(t>>(6*j)&7) - int16(t>>(6*j+3)&7)
+		for j := 0; j < len(step); j += 2 {
+			step[j] = int16(t&7) - int16(t>>3&7)
+			step[j+1] = int16(t>>6&7) - int16(t>>9&7)
+			t >>= 12
 		}
 	}
 }

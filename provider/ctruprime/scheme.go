@@ -171,7 +171,7 @@ func (s *Scheme) EncapsulateBytes(ct, ss, pk, seed []byte) error {
 	}
 	w := s.borrow()
 	defer s.giveBack(w)
-	if !s.unpackPublicKey(w.large, pk, w.values) {
+	if !s.unpackPublicKey(w.large, pk) {
 		return ErrPublicKey
 	}
 	s.forward(w.key, w.large)
@@ -213,7 +213,7 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 		return ErrPrivateKey
 	}
 	pk := s.PublicKeyOf(sk)
-	if !s.unpackPublicKey(w.large, pk, w.values) {
+	if !s.unpackPublicKey(w.large, pk) {
 		return ErrPrivateKey
 	}
 	s.forward(keys.key, w.small)
@@ -225,14 +225,18 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 // GenerateKeyBytes sets sk, PrivateKeySize bytes, to the packed private key
 // of a seed of 64 bytes as DeriveKeyPair takes. It does not allocate.
 func (s *Scheme) GenerateKeyBytes(sk, seed []byte) error {
-	if err := s.checkSize(ErrPrivateKeySize, len(sk), s.privateKeySize); err != nil {
-		return err
-	}
-	if err := s.checkSize(ErrSeedSize, len(seed), KeySeedSize); err != nil {
+	if err := s.checkKeyGeneration(sk, seed); err != nil {
 		return err
 	}
 	s.generateKey(sk, seed)
 	return nil
+}
+
+func (s *Scheme) checkKeyGeneration(sk, seed []byte) error {
+	if err := s.checkSize(ErrPrivateKeySize, len(sk), s.privateKeySize); err != nil {
+		return err
+	}
+	return s.checkSize(ErrSeedSize, len(seed), KeySeedSize)
 }
 
 // generateKey is GenerateKeyBytes for arguments of the right lengths.
@@ -330,7 +334,7 @@ func (s *Scheme) own(pk kem.PublicKey) (*PublicKey, error) {
 func (s *Scheme) parsePublicKey(packed []byte) (*PublicKey, error) {
 	w := s.borrow()
 	defer s.giveBack(w)
-	if !s.unpackPublicKey(w.large, packed, w.values) {
+	if !s.unpackPublicKey(w.large, packed) {
 		return nil, ErrPublicKey
 	}
 	pk := &PublicKey{scheme: s, packed: packed, h: make(spectrum, s.size)}

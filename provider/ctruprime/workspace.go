@@ -12,7 +12,6 @@ type workspace struct {
 	large   poly     // centred residues modulo q or 2^d
 	key     spectrum // the transform of a key that came packed
 	product spectrum
-	values  []uint16 // what pack and unpack read and write
 	message []byte
 	coins   []byte // parameters.sampleSize
 	hashed  []byte // keyIDSize, then a message or z and a ciphertext
@@ -28,7 +27,6 @@ func newWorkspace(p *parameters) *workspace {
 		large:   make(poly, p.half),
 		key:     make(spectrum, p.size),
 		product: make(spectrum, p.size),
-		values:  make([]uint16, p.half),
 		message: make([]byte, p.messageSize),
 		coins:   make([]byte, p.sampleSize()),
 		hashed:  make([]byte, keyIDSize+RejectionSize+p.ciphertextSize),
@@ -42,7 +40,6 @@ func (w *workspace) wipe() {
 	clear(w.large)
 	clear(w.key)
 	clear(w.product)
-	clear(w.values)
 	clear(w.message)
 	clear(w.coins)
 	clear(w.hashed)
@@ -63,6 +60,7 @@ func (w *workspace) expand(out, seed []byte) {
 type pools struct {
 	workspaces sync.Pool
 	divisions  sync.Pool
+	keyGroups  sync.Pool
 }
 
 func (s *Scheme) borrow() *workspace {
@@ -87,4 +85,16 @@ func (s *Scheme) borrowDivision() *division {
 func (s *Scheme) giveBackDivision(d *division) {
 	d.wipe()
 	s.pools.divisions.Put(d)
+}
+
+func (s *Scheme) borrowGroup() *keyGroup {
+	if k, ok := s.pools.keyGroups.Get().(*keyGroup); ok {
+		return k
+	}
+	return newKeyGroup(&s.parameters)
+}
+
+func (s *Scheme) giveBackGroup(k *keyGroup) {
+	k.wipe()
+	s.pools.keyGroups.Put(k)
 }
