@@ -69,6 +69,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	status := m.Run()
+	if plainProgram.dir != "" {
+		os.RemoveAll(plainProgram.dir)
+	}
 	if err := served.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
