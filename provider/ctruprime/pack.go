@@ -113,7 +113,7 @@ func (p *parameters) unpackPrivatePoly(f poly, in []byte) bool {
 	excess := int16(0)
 	for i, x := range in[:p.n/2] {
 		low, high := int16(x&15), int16(x>>4)
-		excess |= limit - low | limit - high
+		excess |= (limit - low) | (limit - high)
 		f[2*i], f[2*i+1] = top-low, top-high
 	}
 	last := int16(in[p.n/2]) // a byte above 15 has padding, and exceeds
