@@ -15,6 +15,12 @@
 //	go tool gotls check      tells whether this toolchain can have the hook
 //	go tool gotls path       writes the overlay and prints where it is
 //
+// Variables may come before the command. To build for another system, name it
+// there: in front of go tool, GOOS and GOARCH would make the go command build gotls
+// itself for that system.
+//
+//	go tool gotls GOOS=linux GOARCH=arm64 build ./...
+//
 // Within github.com/ctrutls/ctrutls itself, go run ./tlsext/gotls does the same.
 //
 // # How it works
