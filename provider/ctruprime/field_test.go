@@ -30,6 +30,9 @@ func TestFieldConstants(t *testing.T) {
 		if uint16(uint64(s.q)*s.minusInverse) != 1<<16-1 {
 			t.Errorf("%s: minusInverse is wrong", s.name)
 		}
+		if q := uint64(s.q); 2*(jumpSteps+1)*(q-1)*(q-1) >= 1<<32 || jumpSteps%2 != 0 {
+			t.Errorf("%s: a jump of %d steps overflows", s.name, jumpSteps)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func TestForms(t *testing.T) {
 	})
 }
 
-func marshal(t *testing.T, key interface{ MarshalBinary() ([]byte, error) }) []byte {
+func marshal(t testing.TB, key interface{ MarshalBinary() ([]byte, error) }) []byte {
 	t.Helper()
 	b, err := key.MarshalBinary()
 	if err != nil {
@@ -452,7 +452,10 @@ func TestScratchIsWiped(t *testing.T) {
 			zero(t, "digest", allZero(v.digest[:]))
 			zero(t, "reject", allZero(v.reject[:]))
 		}
-		zero(t, "division", allZero(d.f) && allZero(d.g) && allZero(d.v) && allZero(d.r))
+		for i := range 2 {
+			zero(t, "division", allZero(d.fg.now[i]) && allZero(d.fg.next[i]) && allZero(d.vr.now[i]) && allZero(d.vr.next[i]))
+		}
+		zero(t, "jump", d.t == transition{} && allZero(d.lowF[:]) && allZero(d.lowG[:]) && d.columns == [2][2][jumpWords]uint64{})
 		for i := range k.f {
 			zero(t, "group key", allZero(k.f[i]) && allZero(k.dividend[i]))
 		}
@@ -461,7 +464,7 @@ func TestScratchIsWiped(t *testing.T) {
 	}
 }
 
-func allZero[T byte | int16 | int32 | uint64](a []T) bool {
+func allZero[S ~[]T, T byte | int16 | int32 | uint64](a S) bool {
 	for _, x := range a {
 		if x != 0 {
 			return false
