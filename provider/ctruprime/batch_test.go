@@ -2,7 +2,6 @@ package ctruprime
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -59,24 +58,5 @@ func TestBatchErrors(t *testing.T) {
 		if !allZero(c.sks[0]) {
 			t.Errorf("%s: a key was written", what)
 		}
-	}
-}
-
-func BenchmarkGenerateKeys(b *testing.B) {
-	for _, s := range allSchemes {
-		b.Run(s.Name(), func(b *testing.B) {
-			sks, seeds := make([][]byte, MaxKeyGroup), make([][]byte, MaxKeyGroup)
-			for i := range sks {
-				sks[i], seeds[i] = make([]byte, s.PrivateKeySize()), make([]byte, KeySeedSize)
-				rand.Read(seeds[i])
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := s.GenerateKeysBytes(sks, seeds); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/MaxKeyGroup, "ns/key")
-		})
 	}
 }

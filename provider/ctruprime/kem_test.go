@@ -449,6 +449,7 @@ func TestScratchIsWiped(t *testing.T) {
 			zero(t, "coins", allZero(v.coins))
 			zero(t, "hashed", allZero(v.hashed))
 			zero(t, "again", allZero(v.again))
+			zero(t, "seed", allZero(v.seed[:]))
 			zero(t, "digest", allZero(v.digest[:]))
 			zero(t, "reject", allZero(v.reject[:]))
 		}
