@@ -26,7 +26,7 @@
 // # How it works
 //
 // Gotls parses the crypto/tls of the toolchain that the go command would use, and
-// inserts calls at eleven places, its anchors. Each has to match exactly once, or
+// inserts calls at a few places, its anchors. Each has to match exactly once, or
 // gotls says which did not and stops. Nothing is removed, and no line changes its
 // number. The patched files, one more that holds the hook, and an overlay that
 // names them (see -overlay in go help build) are written into the user's cache

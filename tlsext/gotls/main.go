@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,7 +166,9 @@ func (tc *toolchain) install(files map[string][]byte, users string) (*hooked, er
 		users = inherited // as in go: an argument wins over GOFLAGS
 	}
 	h := &hooked{toolchain: tc}
-	if h.overlay, err = tc.writeOverlay(cache, files, users); err != nil {
+	if h.overlay, err = tc.writeOverlay(cache, files, users); errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w; set GOTLS_CACHE to a folder that can be written to", err)
+	} else if err != nil {
 		return nil, err
 	}
 	if h.goflags, err = joinGoflags(append(fields, "-overlay="+h.overlay)); err != nil {

@@ -190,3 +190,27 @@ func publish(t *testing.T, proxy, version string) {
 		version + ".zip":  archive.String(),
 	})
 }
+
+// A program whose hook is another gotls's says so when it registers.
+func TestHookOfAnotherVersion(t *testing.T) {
+	c := userModule(t)
+	c.run(t, "go", "mod", "edit", "-require="+modulePath+"@v0.0.0", "-replace="+modulePath+"="+repository(t)).succeeds(t)
+	useSums(t, c)
+	tc, err := findToolchain(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _, err := tc.patch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := bytes.ReplaceAll(hookText, []byte("CtrutlsRegisterV1"), []byte("CtrutlsRegisterV9"))
+	files[hookFile] = bytes.Replace(hook, []byte("const ctrutlsHook = 1"), []byte("const ctrutlsHook = 9"), 1)
+	t.Setenv("GOTLS_CACHE", t.TempDir())
+	h, err := tc.install(files, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.env = append(c.env, "GOFLAGS=-mod=mod -overlay="+h.overlay, "GOROOT="+h.GOROOT, "GOTOOLCHAIN=local")
+	c.run(t, "go", "run", ".").fails(t, 1, "tlsext: the hook in crypto/tls is that of another version of gotls (9)", "go get -tool "+modulePath+"/tlsext/gotls")
+}
