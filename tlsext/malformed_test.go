@@ -85,7 +85,8 @@ func TestMalformedClientShares(t *testing.T) {
 			for _, tc := range cases {
 				t.Run(tc.name, func(t *testing.T) { refusedByServer(t, set.group, tc.f) })
 			}
-			// An empty share is refused by crypto/tls when it reads the message.
+			// An empty share does not get as far as the group: RFC 8446, section
+			// 4.2.8, has key_exchange<1..2^16-1>, so crypto/tls cannot decode it.
 			t.Run("empty", func(t *testing.T) {
 				hits := 0
 				h := (&handshake{
@@ -156,7 +157,8 @@ func TestMalformedServerShares(t *testing.T) {
 	for _, set := range coefficients {
 		for _, retry := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, retry %v", set.group, retry), func(t *testing.T) {
-				for _, tc := range malformedShares() {
+				empty := malformed{"empty", func([]byte) []byte { return nil }}
+				for _, tc := range append(malformedShares(), empty) {
 					t.Run(tc.name, func(t *testing.T) { refusedByClient(t, set.group, retry, tc.f) })
 				}
 			})
