@@ -44,7 +44,7 @@ test-oracle: ## the scheme against the independent Python model
 	$(GO) test -tags oracle -run Oracle ./provider/ctruprime -oracle.n=$(ORACLE)
 
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
-	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains ./tlsext/gotls
+	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
 
 test-programs: ## with curl, openssl and gRPC against the proxy
 	scripts/need.sh curl=curl openssl=openssl
