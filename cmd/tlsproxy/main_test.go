@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,11 +33,11 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 )
 
-// TestMain lets the test binary be the demonstration's client, as the program
-// itself is.
+// TestMain lets the test binary be the program: as the demonstration's client,
+// and where signals are tested.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "loadgen" {
-		os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if len(os.Args) > 1 && (os.Args[1] == "loadgen" || os.Args[1] == "run") {
+		main()
 	}
 	if !groups.HookPresent() {
 		log.Fatal("tlsproxy's tests need the hook in crypto/tls; run them with go run ./tlsext/gotls test ./cmd/tlsproxy/...")
@@ -271,6 +272,62 @@ func TestRun(t *testing.T) {
 	file = files(t, cert, "listen: ['127.0.0.1:0', '"+taken+"']\nbackends: {urls: '"+backend.URL+"'}\n")
 	if s, _, errText := tlsproxy("run", "-c", file); s != exitFailure || !strings.Contains(errText, file+":2:25: listen tcp "+taken+": bind: address already in use") {
 		t.Errorf("status %d: %s", s, errText)
+	}
+}
+
+// TestSignals: the first one drains, and the process ends well; the second
+// ends it at once.
+func TestSignals(t *testing.T) {
+	entered := make(chan bool, 1)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entered <- true
+		<-r.Context().Done()
+	}))
+	defer backend.Close()
+	file := files(t, selfSigned(t), "listen: ['127.0.0.1:0']\nbackends: {urls: '"+backend.URL+"'}\ntimeouts: {drain: 1h}\n")
+	for _, second := range []bool{false, true} {
+		log := newSyncBuffer()
+		process := exec.Command(os.Args[0], "run", "-c", file)
+		process.Stderr = log
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		address := log.find(`msg=listening address=(\S+)`)
+		var client sync.WaitGroup
+		if second { // a request that never ends holds up the draining
+			client.Go(func() {
+				c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+				if _, err := c.Get("https://" + address); err == nil {
+					t.Error("a request that was cut got an answer")
+				}
+			})
+			<-entered
+		}
+		ended := make(chan error, 1)
+		process.Process.Signal(syscall.SIGTERM)
+		log.find(`msg=draining because="terminated( signal received)?"`)
+		go func() { ended <- process.Wait() }()
+		if err := untilEnded(process, ended, second); (err != nil) != second {
+			t.Errorf("second signal: %v; the process ended with %v", second, err)
+		}
+		client.Wait()
+	}
+}
+
+// untilEnded waits for a process. If it is to be signalled again it is so until
+// it ends: the handler of the first signal may still be there for a moment.
+func untilEnded(process *exec.Cmd, ended <-chan error, signal bool) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-tick.C:
+			if signal {
+				process.Process.Signal(syscall.SIGTERM)
+			}
+		}
 	}
 }
 

@@ -126,7 +126,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.plan.Config.TLS.CurveIDs()), " "),
 			"backends", len(s.plan.Config.Backends.URLs))
 	}
-	ctx, fail := context.WithCancelCause(ctx)
+	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var serving sync.WaitGroup
 	for _, ln := range s.listeners {
@@ -136,21 +136,22 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	}
-	<-ctx.Done()
-	s.drain()
+	<-serveCtx.Done()
+	cause := context.Cause(serveCtx)
+	s.drain(cause)
 	serving.Wait()
 	s.pool.Close()
 	s.provider.Close()
-	if cause := context.Cause(ctx); cause != context.Canceled && cause != context.DeadlineExceeded {
-		return cause
+	if ctx.Err() != nil {
+		return nil
 	}
-	return nil
+	return cause
 }
 
 // drain lets what is under way come to its end.
-func (s *Service) drain() {
+func (s *Service) drain(cause error) {
 	within := time.Duration(s.plan.Config.Timeouts.Drain)
-	s.log.Info("draining", "within", within, "connections", s.proxy.Stats().Open)
+	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	start := time.Now()
