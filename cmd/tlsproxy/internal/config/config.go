@@ -123,9 +123,6 @@ func Default() *Config {
 	}
 }
 
-// File returns the name of the file that the configuration was read from.
-func (c *Config) File() string { return c.file }
-
 // resolvePaths makes file names relative to the configuration's folder.
 func (c *Config) resolvePaths() {
 	resolve := func(name *string) {

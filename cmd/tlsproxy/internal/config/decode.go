@@ -4,7 +4,6 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -181,21 +180,24 @@ func setText(dst reflect.Value, text string) error {
 
 // checkBounds compares a number with the tags min and max of its field.
 func checkBounds(v reflect.Value, bounds reflect.StructTag) error {
-	lowest, bounded := bounds.Lookup("min")
+	least, bounded := bounds.Lookup("min")
 	if !bounded {
 		return nil
 	}
-	highest := bounds.Get("max")
-	least, most := reflect.New(v.Type()).Elem(), reflect.New(v.Type()).Elem()
-	for bound, text := range map[*reflect.Value]string{&least: lowest, &most: highest} {
-		if err := setText(*bound, text); err != nil {
-			panic("tlsproxy: config: a bound in Config: " + err.Error())
-		}
-	}
-	if v.Int() < least.Int() || v.Int() > most.Int() {
-		return fmt.Errorf("%v is outside %s to %s", v.Interface(), lowest, highest)
+	most := bounds.Get("max")
+	if v.Int() < boundOf(v.Type(), least) || v.Int() > boundOf(v.Type(), most) {
+		return fmt.Errorf("%v is outside %s to %s", v.Interface(), least, most)
 	}
 	return nil
+}
+
+// boundOf reads a tag of Config, which is written like the values it bounds.
+func boundOf(t reflect.Type, text string) int64 {
+	bound := reflect.New(t).Elem()
+	if err := setText(bound, text); err != nil {
+		panic("tlsproxy: config: a bound in Config: " + err.Error())
+	}
+	return bound.Int()
 }
 
 // kindOf names a node's kind for people.
@@ -252,7 +254,7 @@ func keysOf(t reflect.Type) []string {
 
 // Keys lists every key that a file can hold, as paths such as
 // "timeouts.handshake"; an entry of a list shows as "certificates.cert".
-func Keys() []string { return slices.Clip(keysUnder("", reflect.TypeFor[Config]())) }
+func Keys() []string { return keysUnder("", reflect.TypeFor[Config]()) }
 
 func keysUnder(path string, t reflect.Type) []string {
 	var keys []string
