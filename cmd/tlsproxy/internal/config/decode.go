@@ -128,6 +128,10 @@ func (d *decoder) scalar(path string, n ast.Node, dst reflect.Value, bounds refl
 		d.errorf(n, "%s is a %s; it must be a single value", path, kindOf(n))
 		return
 	}
+	if text == "" && bounds.Get("empty") == "" {
+		d.errorf(n, "%s: the value is empty", path)
+		return
+	}
 	if err := setText(dst, text); err != nil {
 		d.errorf(n, "%s: %v", path, err)
 		return
@@ -157,9 +161,6 @@ func setText(dst reflect.Value, text string) error {
 	}
 	switch dst.Kind() {
 	case reflect.String:
-		if text == "" {
-			return fmt.Errorf("the value is empty")
-		}
 		dst.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
@@ -226,10 +227,7 @@ func join(path, key string) string {
 }
 
 // keyOf is the key that sets a field, "" if none does.
-func keyOf(f reflect.StructField) string {
-	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	return key
-}
+func keyOf(f reflect.StructField) string { return f.Tag.Get("yaml") }
 
 // fieldByKey finds the field that the key name sets.
 func fieldByKey(t reflect.Type, name string) (reflect.StructField, bool) {
