@@ -41,7 +41,7 @@ test-nocgo: check ## the same tests without cgo
 
 test-oracle: ## the scheme against the independent Python model
 	scripts/need.sh python3=python3
-	$(GO) test -tags oracle -run Oracle ./provider/ctruprime -oracle.n=$(ORACLE)
+	$(GO) test -tags oracle -run Oracle -timeout 120m ./provider/ctruprime -oracle.n=$(ORACLE)
 
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
@@ -63,6 +63,11 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 
 fuzz: ## each fuzz target for a short while
 	scripts/fuzz.sh $(FUZZTIME)
+
+bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
+	@mkdir -p build
+	$(GO) test -run '^$$' -bench 'capsul|Generate|Standard' -count 6 ./provider/ctruprime | tee build/bench.txt
+	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built
 	rm -rf bin build
