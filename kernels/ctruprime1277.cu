@@ -1,0 +1,3 @@
+// CTRU-Prime-1277: every kernel of the set.
+#define SET 1277
+#include "entries.cuh"

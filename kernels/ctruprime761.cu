@@ -1,0 +1,3 @@
+// CTRU-Prime-761: every kernel of the set.
+#define SET 761
+#include "entries.cuh"

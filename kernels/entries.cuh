@@ -1,0 +1,29 @@
+// The kernels of one parameter set, under the names that kernels.go launches them by: this file is included once for each
+// set, with SET defined to its n.
+#pragma once
+#include "encaps.cuh"
+
+#define CTRUPRIME_JOIN(name, set) name##_##set
+#define CTRUPRIME_NAME(name, set) CTRUPRIME_JOIN(name, set)
+#define ENTRY(name) CTRUPRIME_NAME(name, SET)
+#define REGISTER(name) REGISTER_KERNEL(name)
+
+typedef ctruprime::Parameters<SET> Set;
+
+#define ENTRY_KERNEL(bounds, name, parameters, arguments)                                \
+    extern "C" __global__ void __launch_bounds__ bounds ENTRY(name) parameters {         \
+        ctruprime::name<Set> arguments;                                                  \
+    }                                                                                    \
+    REGISTER(ENTRY(name))
+
+ENTRY_KERNEL((128), encaps_hash,
+             (const uint8_t *__restrict__ in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys, int n),
+             (in, in_stride, messages, coins, keys, n));
+ENTRY_KERNEL((128, 3), encaps_product,
+             (const uint8_t *__restrict__ in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
+              uint8_t *__restrict__ out, uint32_t out_stride, uint32_t *__restrict__ status, int n),
+             (in, in_stride, messages, coins, keys, out, out_stride, status, n));
+ENTRY_KERNEL((128, 3), encaps_tile,
+             (const uint8_t *__restrict__ in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
+              uint8_t *__restrict__ out, uint32_t out_stride, uint32_t *__restrict__ status, int n),
+             (in, in_stride, messages, coins, keys, out, out_stride, status, n));
