@@ -99,25 +99,22 @@ __device__ __forceinline__ void decaps_decrypt_rows(const Decryptor<P> &d, const
 
 // decaps_rederive_one makes K' and the coins of operation i from row `row` of the scratch's messages.
 template <class P> __device__ __forceinline__ void decaps_rederive_one(const uint8_t *secret, const Scratch &scratch, int row) {
-    typedef Hash<P> H;
-    const uint64_t *from = reinterpret_cast<const uint64_t *>(scratch.messages + static_cast<size_t>(row) * P::message_row);
-    uint64_t m[H::message_words];
-#pragma unroll
-    for (int i = 0; i < H::message_words; i++) m[i] = from[i];
-    H::key_and_coins(H::load_identity(secret + P::secret_poly_bytes), m,
-                     reinterpret_cast<uint64_t *>(scratch.keys + static_cast<size_t>(row) * seed_bytes),
-                     reinterpret_cast<uint64_t *>(scratch.coins + static_cast<size_t>(row) * P::coin_row));
+    Hash<P>::template derive<false>(nullptr, secret + P::secret_poly_bytes, reinterpret_cast<uint64_t *>(scratch.messages + static_cast<size_t>(row) * P::message_row),
+                                    reinterpret_cast<uint64_t *>(scratch.keys + static_cast<size_t>(row) * seed_bytes),
+                                    reinterpret_cast<uint64_t *>(scratch.coins + static_cast<size_t>(row) * P::coin_row));
 }
 
 // decaps_reject_one makes the rejected key.
 template <class P> __device__ __forceinline__ void decaps_reject_one(const uint8_t *secret, const uint8_t *ct, uint8_t *rejects, int row) {
-    typedef Hash<P> H;
     const uint8_t *pk = secret + P::secret_poly_bytes;
-    uint64_t key[4];
-    H::rejected_key(H::load_identity(pk), pk + P::public_bytes, ct, key);
-    uint64_t *to = reinterpret_cast<uint64_t *>(rejects + static_cast<size_t>(row) * seed_bytes);
-#pragma unroll
-    for (int i = 0; i < 4; i++) to[i] = key[i];
+    Hash<P>::rejected_key(pk, pk + P::public_bytes, ct, reinterpret_cast<uint64_t *>(rejects + static_cast<size_t>(row) * seed_bytes));
+}
+
+// decaps_hash_call does both, as a call of its own (see encaps_hash_call).
+template <class P>
+__device__ __noinline__ void decaps_hash_call(const uint8_t *secret, const uint8_t *ct, uint8_t *messages, uint8_t *coins, uint8_t *keys, uint8_t *rejects, int row) {
+    decaps_rederive_one<P>(secret, {messages, coins, keys}, row);
+    decaps_reject_one<P>(secret, ct, rejects, row);
 }
 
 // Selector is a warp's shared memory for encrypting again: an Encryptor's, and the received ciphertext.
@@ -237,10 +234,8 @@ __device__ __forceinline__ void decaps_tile(const uint8_t *secrets, uint32_t sec
     for (int base = worker * warp_size; base < n; base += workers * warp_size) {
         const int i = base + lane, end = min(base + warp_size, n);
         decaps_decrypt_rows<P>(d, table, ct, ct_stride, scratch.messages, base, status, base, 1, end);
-        if (i < n) {
-            decaps_rederive_one<P>(table.row(i), scratch, lane);
-            decaps_reject_one<P>(table.row(i), ct + static_cast<size_t>(i) * ct_stride, rejected, lane);
-        }
+        if (i < n)
+            decaps_hash_call<P>(table.row(i), ct + static_cast<size_t>(i) * ct_stride, scratch.messages, scratch.coins, scratch.keys, rejected, lane);
         __syncwarp();
         decaps_select_rows<P>(s, table, ct, ct_stride, scratch, rejected, base, out, out_stride, status, base, 1, end);
         __syncwarp();

@@ -19,15 +19,15 @@ struct Scratch {
 
 // encaps_hash_one makes one operation's m, coins and K, in row `row` of the scratch.
 template <class P> __device__ __forceinline__ void encaps_hash_one(const uint8_t *in, const Scratch &scratch, int row) {
-    typedef Hash<P> H;
-    uint64_t seed[4], m[H::message_words];
-    load_words(in + P::public_bytes, seed);
-    H::message(seed, m);
-    uint64_t *message = reinterpret_cast<uint64_t *>(scratch.messages + static_cast<size_t>(row) * P::message_row);
-#pragma unroll
-    for (int i = 0; i < P::message_row / 8; i++) message[i] = i < H::message_words ? m[i < H::message_words ? i : 0] : 0;
-    H::key_and_coins(H::load_identity(in), m, reinterpret_cast<uint64_t *>(scratch.keys + static_cast<size_t>(row) * seed_bytes),
-                     reinterpret_cast<uint64_t *>(scratch.coins + static_cast<size_t>(row) * P::coin_row));
+    Hash<P>::template derive<true>(in + P::public_bytes, in, reinterpret_cast<uint64_t *>(scratch.messages + static_cast<size_t>(row) * P::message_row),
+                                   reinterpret_cast<uint64_t *>(scratch.keys + static_cast<size_t>(row) * seed_bytes),
+                                   reinterpret_cast<uint64_t *>(scratch.coins + static_cast<size_t>(row) * P::coin_row));
+}
+
+// encaps_hash_call is the same as a call of its own, for kernels that go on to multiply: inlined there, the permutation's
+// state competes for registers with what the products keep, in every round.
+template <class P> __device__ __noinline__ void encaps_hash_call(const uint8_t *in, uint8_t *messages, uint8_t *coins, uint8_t *keys, int row) {
+    encaps_hash_one<P>(in, {messages, coins, keys}, row);
 }
 
 // Encryptor is a warp's shared memory for encryptions by the Tensor Cores.
@@ -171,7 +171,7 @@ __device__ __forceinline__ void encaps_tile(const uint8_t *in, uint32_t in_strid
     Mma<P>::clear_margins(e.reversed(), e.lane);
 #pragma unroll 1
     for (int base = worker * warp_size; base < n; base += workers * warp_size) {
-        if (base + e.lane < n) encaps_hash_one<P>(in + static_cast<size_t>(base + e.lane) * in_stride, scratch, e.lane);
+        if (base + e.lane < n) encaps_hash_call<P>(in + static_cast<size_t>(base + e.lane) * in_stride, scratch.messages, scratch.coins, scratch.keys, e.lane);
         __syncwarp();
         encaps_product_rows<P>(e, in, in_stride, scratch, base, out, out_stride, status, base, 1, min(base + warp_size, n));
     }

@@ -36,79 +36,102 @@ template <class P> struct Hash {
         return id;
     }
 
-    static __device__ __forceinline__ void message(const uint64_t (&seed)[4], uint64_t (&m)[message_words]) {
-        uint64_t a[keccak_words];
-        absorb_seed(a, seed[0], seed[1], seed[2], seed[3]);
-#pragma unroll
-        for (int i = 0; i < message_words; i++) m[i] = a[i];
-        m[message_words - 1] &= last_message_word;
-    }
-
-    // squeeze writes the first `words` words of a SHAKE256 stream whose state a is ready to be read.
+    // squeeze writes the first `words` words of a SHAKE256 stream; a holds the padded input, not permuted yet.
     template <int words> static __device__ __forceinline__ void squeeze(uint64_t (&a)[keccak_words], uint64_t *out) {
-        constexpr int whole = (words - 1) / squeezed_words, rest = words - whole * squeezed_words;
 #pragma unroll 1
-        for (int k = 0; k < whole; k++) {
-#pragma unroll
-            for (int i = 0; i < squeezed_words; i++) out[k * squeezed_words + i] = a[i];
+        for (int at = 0; at < words; at += squeezed_words) {
             keccak_f(a);
-        }
 #pragma unroll
-        for (int i = 0; i < rest; i++) out[whole * squeezed_words + i] = a[i];
+            for (int i = 0; i < squeezed_words; i++)
+                if (at + i < words) out[at + i] = a[i];
+        }
     }
 
-    // key_and_coins: m zero from message_bytes on. key receives K, coins (8-byte aligned) coin_row bytes.
-    static __device__ __forceinline__ void key_and_coins(const Identity &id, const uint64_t (&m)[message_words], uint64_t *key, uint64_t *coins) {
+    // derive runs the sponges of an encapsulation: if `seeded`, m = SHAKE256(seed) is written to the row `message`, else it is
+    // there already (message_row bytes, zero from message_bytes on); K || rho = SHA3-512(pk[0:33] || m), coins = SHAKE256(rho). The
+    // rows message, key and coins are 8-byte aligned; seed and pk are not.
+    // All permutations are one call in a loop, or the code would not stay in the instruction cache; and every step loads what
+    // it absorbs, or the registers would not suffice.
+    template <bool seeded>
+    static __device__ __forceinline__ void derive(const uint8_t *seed, const uint8_t *pk, uint64_t *message, uint64_t *key, uint64_t *coins) {
+        enum { expand = 0, key_first = 1, key_second = 2, coins_first = 3 };
+        constexpr int coin_words = P::coin_row / 8, steps = coins_first + ceil_div(coin_words, squeezed_words);
         uint64_t a[keccak_words];
-        clear_state(a);
+#pragma unroll 1
+        for (int step = seeded ? expand : key_first; step < steps; step++) {
+            if (seeded && step == expand) {
+                uint64_t s[4];
+                load_words(seed, s);
+                set_seed(a, s[0], s[1], s[2], s[3]);
+            } else if (step == key_first) {
+                const Identity id = load_identity(pk);
+                clear_state(a);
 #pragma unroll
-        for (int i = 0; i < block_words; i++) a[i] = key_word(id, m, i);
-        keccak_f(a);
+                for (int i = 0; i < block_words; i++) a[i] = key_word(id, message, i);
+            } else if (step == key_second) {
 #pragma unroll
-        for (int i = 0; i < block_words; i++) a[i] ^= key_word(id, m, block_words + i);
-        keccak_f(a);
+                for (int i = 0; i < block_words; i++) a[i] ^= key_word(Identity{}, message, block_words + i);
+            } else if (step == coins_first) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) key[i] = a[i];
-        absorb_seed(a, a[4], a[5], a[6], a[7]);
-        squeeze<P::coin_row / 8>(a, coins);
+                for (int i = 0; i < 4; i++) key[i] = a[i];
+                set_seed(a, a[4], a[5], a[6], a[7]);
+            }
+            keccak_f(a);
+            if (seeded && step == expand) {
+#pragma unroll
+                for (int i = 0; i < P::message_row / 8; i++)
+                    message[i] = i < message_words - 1 ? a[i] : i == message_words - 1 ? a[i] & last_message_word : 0;
+            } else if (step >= coins_first) {
+                uint64_t *to = coins + (step - coins_first) * squeezed_words;
+#pragma unroll
+                for (int i = 0; i < squeezed_words; i++)
+                    if ((step - coins_first) * squeezed_words + i < coin_words) to[i] = a[i];
+            }
+        }
     }
 
     // rejected_key streams the ciphertext (any address), a word behind: word j of the input is the last byte of the ciphertext
     // word before and seven of the next.
-    static __device__ __forceinline__ void rejected_key(const Identity &id, const uint8_t *z, const uint8_t *ct, uint64_t (&key)[4]) {
-        uint64_t zw[4], a[keccak_words];
-        load_words(z, zw);
+    static __device__ __forceinline__ void rejected_key(const uint8_t *pk, const uint8_t *z, const uint8_t *ct, uint64_t *key) {
+        constexpr int last_first = (rejection_blocks - 1) * block_words;   // the first word of the last block
+        constexpr int prefix_words = (identity_bytes + seed_bytes) / 8;    // whole words before the ciphertext; a byte of z follows
+        uint64_t a[keccak_words];
         clear_state(a);
-#pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = id.word[i];
-        a[4] = id.last | zw[0] << 8;
-#pragma unroll
-        for (int i = 0; i < 3; i++) a[5 + i] = zw[i] >> 56 | zw[i + 1] << 8;
         WordStream stream(ct, P::cipher_bytes);
-        uint64_t before = stream.next();
-        a[8] = zw[3] >> 56 | before << 8;
-        keccak_f(a);
+        uint64_t before = 0;
 #pragma unroll 1
-        for (int b = 1; b < rejection_blocks - 1; b++) {
+        for (int b = 0; b < rejection_blocks; b++) {
+            if (b == 0) {
+                const Identity id = load_identity(pk);
+                uint64_t zw[4];
+                load_words(z, zw);
 #pragma unroll
-            for (int i = 0; i < block_words; i++) {
-                const uint64_t word = stream.next();
-                a[i] ^= before >> 56 | word << 8;
-                before = word;
+                for (int i = 0; i < 4; i++) a[i] = id.word[i];
+                a[4] = id.last | zw[0] << 8;
+#pragma unroll
+                for (int i = 0; i < 3; i++) a[5 + i] = zw[i] >> 56 | zw[i + 1] << 8;
+                before = stream.next();
+                a[prefix_words] = zw[3] >> 56 | before << 8;
+            } else if (b < rejection_blocks - 1) {
+#pragma unroll
+                for (int i = 0; i < block_words; i++) {
+                    const uint64_t word = stream.next();
+                    a[i] ^= before >> 56 | word << 8;
+                    before = word;
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < block_words; i++) {
+                    const int left = P::cipher_bytes - 8 * (last_first + i - prefix_words);   // ciphertext bytes from this word on
+                    const uint64_t word = left <= 0 ? 0 : stream.last() & (left >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * (left & 7))) - 1);
+                    a[i] ^= before >> 56 | word << 8;
+                    before = word;
+                }
+                a[rejection_input / 8 - last_first] ^= sha3_suffix << (8 * (rejection_input % 8));
+                a[block_words - 1] ^= final_bit;
             }
             keccak_f(a);
         }
-        constexpr int first = (rejection_blocks - 1) * block_words, prefix_words = (identity_bytes + seed_bytes) / 8;
-#pragma unroll
-        for (int i = 0; i < block_words; i++) {
-            const int left = P::cipher_bytes - 8 * (first + i - prefix_words);   // ciphertext bytes from this word on
-            const uint64_t word = left > 0 ? stream.last() & (left >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * left)) - 1) : 0;
-            a[i] ^= before >> 56 | word << 8;
-            before = word;
-        }
-        a[rejection_input / 8 - first] ^= sha3_suffix << (8 * (rejection_input % 8));
-        a[block_words - 1] ^= final_bit;
-        keccak_f(a);
 #pragma unroll
         for (int i = 0; i < 4; i++) key[i] = a[i];
     }
@@ -167,8 +190,8 @@ template <class P> struct Hash {
     }
 
   private:
-    // key_word is word i of the padded input of SHA3-512(pk[0:33] || m).
-    static __device__ __forceinline__ uint64_t key_word(const Identity &id, const uint64_t (&m)[message_words], int i) {
+    // key_word is word i of the padded input of SHA3-512(pk[0:33] || m); id is used for i < 5 only.
+    static __device__ __forceinline__ uint64_t key_word(const Identity &id, const uint64_t *m, int i) {
         if (i < 4) return id.word[i];
         const int at = i - 4;
         uint64_t word = at == 0 ? id.last : at - 1 < message_words ? m[at - 1] >> 56 : 0;

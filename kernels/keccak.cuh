@@ -94,12 +94,11 @@ __device__ __forceinline__ void clear_state(uint64_t (&a)[keccak_words]) {
     for (int i = 0; i < keccak_words; i++) a[i] = 0;
 }
 
-// absorb_seed starts SHAKE256 over four words (32 bytes): message, padding, first permutation.
-__device__ __forceinline__ void absorb_seed(uint64_t (&a)[keccak_words], uint64_t s0, uint64_t s1, uint64_t s2, uint64_t s3) {
+// set_seed makes the state of SHAKE256 over four words (32 bytes), padded, before its first permutation.
+__device__ __forceinline__ void set_seed(uint64_t (&a)[keccak_words], uint64_t s0, uint64_t s1, uint64_t s2, uint64_t s3) {
     clear_state(a);
     a[0] = s0, a[1] = s1, a[2] = s2, a[3] = s3, a[4] = shake_suffix;
     a[shake256_rate / 8 - 1] = uint64_t{1} << 63;
-    keccak_f(a);
 }
 
 // WarpKeccak permutes a state whose word i is held by lane i, i < 25; lanes 25 to 31 mirror lanes 0 to 6 and take part in

@@ -26,7 +26,7 @@ template <class P> __device__ __forceinline__ void keygen_hash(const uint8_t *in
     if (i >= n) return;
     uint64_t seed[4], a[keccak_words];
     load_words(in + static_cast<size_t>(i) * in_stride, seed);
-    absorb_seed(a, seed[0], seed[1], seed[2], seed[3]);
+    set_seed(a, seed[0], seed[1], seed[2], seed[3]);
     Hash<P>::template squeeze<keygen_coin_row<P>() / 8>(a, reinterpret_cast<uint64_t *>(coins + static_cast<size_t>(i) * keygen_coin_row<P>()));
 }
 
