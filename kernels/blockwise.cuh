@@ -179,7 +179,7 @@ __device__ __forceinline__ void decaps_decrypt(const Mul &mul, const uint8_t *se
         }
         __syncthreads();
         if (s.warp == 0) {
-            decode_message<P>(s.groups(), shared + S::message_at, s.lane);
+            decode_message<P>(s.groups(), shared + S::message_at, s.lane, warp_size);
             __syncwarp();
             for (int j = s.lane; j < P::message_row; j += warp_size) messages[static_cast<size_t>(i) * P::message_row + j] = shared[S::message_at + j];
         }

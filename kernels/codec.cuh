@@ -354,10 +354,11 @@ template <class P> struct E8Decoder {
 };
 
 // decode_message turns a polynomial, 16-bit pairs in shared memory (16-byte aligned) with values in [0, q2), into message
-// bytes there (message_row of them, zero past the message). One warp: a lane decodes a block, two lanes make a byte.
-template <class P> __device__ __forceinline__ void decode_message(const uint32_t *pairs, uint8_t *message, int lane) {
+// bytes there (message_row of them, zero past the message). Whole warps, `size` threads: a lane decodes a block, two lanes
+// make a byte.
+template <class P> __device__ __forceinline__ void decode_message(const uint32_t *pairs, uint8_t *message, int rank, int size) {
 #pragma unroll 1
-    for (int b = lane; b < round_up(2 * P::message_row, warp_size); b += warp_size) {
+    for (int b = rank; b < round_up(2 * P::message_row, warp_size); b += size) {
         uint32_t nibble = 0;
         if (b < P::blocks) {
             const uint4 four = reinterpret_cast<const uint4 *>(pairs)[b];

@@ -68,7 +68,7 @@ template <class P> struct Decryptor {
             pairs[index] = (even & (P::q2 - 1)) | (odd & (P::q2 - 1)) << 16;
         });
         __syncwarp();
-        decode_message<P>(pairs, shared + message_at, lane);
+        decode_message<P>(pairs, shared + message_at, lane, warp_size);
         __syncwarp();
         return shared + message_at;
     }
@@ -117,6 +117,19 @@ __device__ __noinline__ void decaps_hash_call(const uint8_t *secret, const uint8
     decaps_reject_one<P>(secret, ct, rejects, row);
 }
 
+// difference is not zero, for some thread, if a packed ciphertext is not the received one staged at received + offset. All
+// bytes are compared.
+template <class P> __device__ __forceinline__ uint32_t difference(const uint32_t *packed, const uint8_t *received, uint32_t offset, int rank, int size) {
+    const uint32_t *words = reinterpret_cast<const uint32_t *>(received) + offset / 4;
+    uint32_t found = 0;
+    for (int i = rank; i < ceil_div(P::cipher_bytes, 4); i += size) {
+        const int left = P::cipher_bytes - 4 * i;
+        const uint32_t mask = left >= 4 ? all_lanes : (1u << (8 * left)) - 1;
+        found |= (packed[i] ^ __funnelshift_r(words[i], words[i + 1], 8 * (offset % 4))) & mask;
+    }
+    return found;
+}
+
 // Selector is a warp's shared memory for encrypting again: an Encryptor's, and the received ciphertext.
 template <class P> struct Selector {
     static constexpr int cipher_at = Encryptor<P>::bytes;
@@ -127,17 +140,9 @@ template <class P> struct Selector {
         stage_async<P::cipher_bytes>(encryptor.shared + cipher_at, ct, encryptor.lane, warp_size);
         encryptor.fetch(pk, scratch, row, slot);   // one group of copies
     }
-    // differs says whether the ciphertext in the encryptor's stream is not the staged one; every byte is compared.
+    // differs says whether the ciphertext in the encryptor's stream is not the staged one.
     __device__ __forceinline__ bool differs(const uint8_t *ct) const {
-        const uint32_t offset = row_offset(ct), shift = 8 * (offset % 4), *stream = encryptor.stream();
-        const uint32_t *received = reinterpret_cast<const uint32_t *>(encryptor.shared + cipher_at) + offset / 4;
-        uint32_t difference = 0;
-        for (int i = encryptor.lane; i < ceil_div(P::cipher_bytes, 4); i += warp_size) {
-            const int left = P::cipher_bytes - 4 * i;
-            const uint32_t mask = left >= 4 ? all_lanes : (1u << (8 * left)) - 1;
-            difference |= (stream[i] ^ __funnelshift_r(received[i], received[i + 1], shift)) & mask;
-        }
-        return __any_sync(all_lanes, difference != 0);
+        return __any_sync(all_lanes, difference<P>(encryptor.stream(), encryptor.shared + cipher_at, row_offset(ct), encryptor.lane, warp_size) != 0);
     }
 };
 

@@ -2,6 +2,7 @@
 // set, with SET defined to its n. A product's kernel is named for its multiplication, mma, ntt or tiled.
 #pragma once
 #include "blockwise.cuh"
+#include "latency.cuh"
 #include "mul_ntt.cuh"
 #include "mul_tiled.cuh"
 
@@ -44,6 +45,8 @@ ENTRY_KERNEL(WARPS, encaps_hash, (INPUT, SCRATCH, int n), ctruprime::encaps_hash
 PRODUCT_KERNEL(encaps_product, (INPUT, SCRATCH, OUTPUT, int n), in, in_stride, messages, coins, keys, out, out_stride, status, n);
 ENTRY_KERNEL(PRODUCTS, encaps_tile, (INPUT, SCRATCH, OUTPUT, int n),
              ctruprime::encaps_tile<Set>(in, in_stride, messages, coins, keys, out, out_stride, status, n));
+ENTRY_KERNEL(WARPS, encaps_hash_warp, (INPUT, SCRATCH, int n), ctruprime::encaps_hash_warp<Set>(in, in_stride, messages, coins, keys, n));
+ENTRY_KERNEL(WARPS, encaps_one, (INPUT, OUTPUT), ctruprime::encaps_one<Set>(in, in_stride, out, out_stride, status));
 
 PRODUCT_KERNEL(decaps_decrypt, (SECRETS, CIPHERTEXTS, uint8_t *messages, uint32_t *status, int n), secrets, secret_stride, index, count,
                ct, ct_stride, messages, status, n);
@@ -54,8 +57,13 @@ PRODUCT_KERNEL(decaps_select, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, 
 ENTRY_KERNEL(PRODUCTS, decaps_tile, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, OUTPUT, int n),
              ctruprime::decaps_tile<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, coins, keys, rejects, out,
                                          out_stride, status, n));
+ENTRY_KERNEL(__launch_bounds__(ctruprime::warp_size), decaps_hash_warp, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, int n),
+             ctruprime::decaps_hash_warp<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, coins, keys, rejects, n));
+ENTRY_KERNEL(__launch_bounds__(warps_block + ctruprime::warp_size), decaps_one, (SECRETS, CIPHERTEXTS, OUTPUT),
+             ctruprime::decaps_one<Set>(secrets, secret_stride, index, count, ct, ct_stride, out, out_stride, status));
 
 ENTRY_KERNEL(WARPS, keygen_hash, (INPUT, uint8_t *coins, int n), ctruprime::keygen_hash<Set>(in, in_stride, coins, n));
+ENTRY_KERNEL(WARPS, keygen_hash_warp, (INPUT, uint8_t *coins, int n), ctruprime::keygen_hash_warp<Set>(in, in_stride, coins, n));
 PRODUCT_KERNEL(keygen_pairs, (const uint8_t *__restrict__ coins, uint16_t *__restrict__ level, int pairs, int n), coins, level, pairs, n);
 PRODUCT_KERNEL(keygen_up, (const uint16_t *__restrict__ below, uint16_t *__restrict__ level, int rows), below, level, rows);
 ENTRY_KERNEL(__launch_bounds__(ctruprime::Inversion<Set>::threads), keygen_inverse, (uint16_t *rows), ctruprime::keygen_inverse<Set>(rows));

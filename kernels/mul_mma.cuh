@@ -175,13 +175,13 @@ template <class P> struct Mma {
         }
     }
 
-    // accumulate_limb adds one limb's part of C: acc += B x F over the steps of a half. The loads of F run `ahead` blocks
-    // in front of the products.
+    // accumulate_limb adds one limb's part of the first `width` tiles of C (counted from the one whose 32-byte blocks begin at
+    // `folded`): acc += B x F over the steps of a half. The loads of F run `ahead` pairs of blocks in front of the products.
     enum Signs { small_by_limb, limb_by_limb, small_by_small };   // s8 x u8, u8 x u8, s8 x s8
-    template <Signs signs, int half>
-    static __device__ __forceinline__ void accumulate_limb(const uint8_t *folded, const Shifts &b, Accumulators &acc, int lane) {
+    template <Signs signs, int half, int width>
+    static __device__ __forceinline__ void accumulate_limb(const uint8_t *folded, const Shifts &b, int32_t (&acc)[width][4], int lane) {
         constexpr int ahead = 2, first = half * half_steps, count = half_steps < steps - first ? half_steps : steps - first;
-        constexpr int last = first + count + groups * (tiles - 1), loads = ceil_div(last - first, 2);
+        constexpr int last = first + count + groups * (width - 1), loads = ceil_div(last - first, 2);
         const uint8_t *row = folded + 16 * (lane / 8 + lane % 8) + depth * first;
         uint32_t f[ahead + 1][4];
 #pragma unroll
@@ -192,7 +192,7 @@ template <class P> struct Mma {
 #pragma unroll
             for (int odd = 0; odd < 2; odd++) {
 #pragma unroll
-                for (int j = 0; j < tiles; j++) {
+                for (int j = 0; j < width; j++) {
                     const int k = 2 * i + odd - groups * j;   // block first + 2i + odd is step first + k of tile j
                     if (k >= 0 && k < count) {
                         const uint32_t f0 = f[i % (ahead + 1)][2 * odd], f1 = f[i % (ahead + 1)][2 * odd + 1];
@@ -206,8 +206,8 @@ template <class P> struct Mma {
     }
 
     // add_limb adds b times one limb of F, whatever the number of halves.
-    template <Signs signs>
-    static __device__ __forceinline__ void add_limb(const uint8_t *limb, const uint8_t *reversed, Shifts &b, Accumulators &acc, int lane) {
+    template <Signs signs, int width>
+    static __device__ __forceinline__ void add_limb(const uint8_t *limb, const uint8_t *reversed, Shifts &b, int32_t (&acc)[width][4], int lane) {
         if constexpr (halves == 1) {
             accumulate_limb<signs, 0>(limb, b, acc, lane);
         } else {
@@ -218,9 +218,9 @@ template <class P> struct Mma {
         }
     }
 
-    static __device__ __forceinline__ void fill(Accumulators &acc, int32_t value) {
+    template <int width> static __device__ __forceinline__ void fill(int32_t (&acc)[width][4], int32_t value) {
 #pragma unroll
-        for (int j = 0; j < tiles; j++)
+        for (int j = 0; j < width; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) acc[j][i] = value;
     }
@@ -292,14 +292,15 @@ template <class P> struct Mma {
         if (lane == 0) acc[0][0] = static_cast<int32_t>(static_cast<uint32_t>(row_n) + static_cast<uint32_t>(constant));
     }
 
-    // for_each_pair calls put(tile, index, coefficient 2*index, coefficient 2*index + 1) for a lane's share: tile j's registers
-    // h and 2 + h are coefficients 16*column + 2g and + 1 of column 8j + 2(lane % 4) + h. Indices reach past n.
-    template <class Put> static __device__ __forceinline__ void for_each_pair(const Accumulators &acc, int lane, Put put) {
+    // for_each_pair calls put(tile, index, coefficient 2*index, coefficient 2*index + 1) for a lane's share of tiles `first` and
+    // on: tile j's registers h and 2 + h are coefficients 16*column + 2g and + 1 of column 8j + 2(lane % 4) + h. Indices reach
+    // past n.
+    template <int width, class Put> static __device__ __forceinline__ void for_each_pair(const int32_t (&acc)[width][4], int lane, Put put, int first = 0) {
 #pragma unroll
-        for (int j = 0; j < tiles; j++)
+        for (int j = 0; j < width; j++)
 #pragma unroll
             for (int h = 0; h < 2; h++)
-                put(j, shifts / 2 * (columns * j + 2 * (lane % 4) + h) + lane / 4, static_cast<uint32_t>(acc[j][h]), static_cast<uint32_t>(acc[j][2 + h]));
+                put(first + j, shifts / 2 * (columns * (first + j) + 2 * (lane % 4) + h) + lane / 4, static_cast<uint32_t>(acc[j][h]), static_cast<uint32_t>(acc[j][2 + h]));
     }
     static_assert(tiles * tile == P::padded, "the accumulators cover exactly the padded polynomial");
 };
