@@ -50,8 +50,7 @@ CTRUTLS_DEVICE_FN int2 make_int2(int x, int y) { return {x, y}; }
 CTRUTLS_DEVICE_FN int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 CTRUTLS_DEVICE_FN ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 
-// Barriers, fences, waiting.
-CTRUTLS_DEVICE_FN void __syncthreads() { __nvvm_barrier0(); }
+// Fences, waiting. (__syncthreads is built into clang.)
 CTRUTLS_DEVICE_FN void __syncwarp(unsigned mask = 0xffffffffu) { __nvvm_bar_warp_sync(mask); }
 CTRUTLS_DEVICE_FN void __threadfence() { __nvvm_membar_gl(); }
 CTRUTLS_DEVICE_FN void __threadfence_block() { __nvvm_membar_cta(); }
