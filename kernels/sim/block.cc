@@ -29,9 +29,9 @@ const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-std::string place(simt::Site site) { return format("%s:%d", base_name(site.file), site.line); }
+std::string place(simt::Site site) { return format("%s:%u", base_name(site.file_name()), static_cast<unsigned>(site.line())); }
 
-bool same(simt::Site a, simt::Site b) { return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0); }
+bool same(simt::Site a, simt::Site b) { return a.line() == b.line() && a.column() == b.column() && strcmp(a.file_name(), b.file_name()) == 0; }
 
 // splitmix64: seeds well from any number.
 uint64_t scramble(uint64_t v) {
@@ -222,7 +222,7 @@ void Worker::check_exit(Fibre &f) {
 void Worker::fault(int code, const std::string &what, const void *pc) {
     const simt::Index &t = fibre_->index;
     std::string text = format("%s: block (%u,%u,%u) thread (%u,%u,%u): ", launch_->kernel->name, block_index_.x, block_index_.y, block_index_.z, t.x, t.y, t.z) + what;
-    if (pc) text += format(" [+0x%llx]", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pc) - image().load));
+    if (pc) text += format(" [+0x%llx]", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pc) - 1 - image().load));
     fault_ = {code, block_, text};
     void *never_resumed;
     switch_stacks(&never_resumed, main_stack_);
@@ -330,7 +330,8 @@ void Worker::named_barrier(int id, int threads, bool wait, simt::Site site) {
 }
 
 void Worker::pause() {
-    if (++idle_turns_ > 1u << 20) fault(fault_launch_timeout, "waits for ever: no thread of the block makes progress");
+    // Whoever can go on does so at its first turn, so a few rounds without progress are enough to tell.
+    if (++idle_turns_ > uint64_t{1024} * threads_) fault(fault_launch_timeout, "waits for ever: no thread of the block makes progress");
     make_ready(*fibre_);
     switch_to(take_ready());
 }

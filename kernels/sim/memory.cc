@@ -167,7 +167,12 @@ std::string Arena::describe(uintptr_t real) const {
     const uint32_t index = owner_[offset / granule];
     char text[160];
     if (index == 0) {
-        snprintf(text, sizeof text, "%s memory that is not allocated", what);
+        const uint64_t above = (offset / granule + 1) * granule;
+        if (above < span_ && owner_[above / granule] != 0)
+            snprintf(text, sizeof text, "%llu bytes before a %s allocation of %llu bytes", static_cast<unsigned long long>(above - offset), what,
+                     static_cast<unsigned long long>(allocations_[owner_[above / granule]].bytes));
+        else
+            snprintf(text, sizeof text, "%s memory that is not allocated", what);
         return text;
     }
     const Allocation &a = allocations_[index];

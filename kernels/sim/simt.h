@@ -7,16 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <source_location>
 #include <utility>
 
 namespace simt {
 
 // Where in the kernels' source an operation stands. Lanes that meet in a warp operation, and threads that meet in
 // a barrier, must come from the same place.
-struct Site {
-    const char *file;
-    int line;
-};
+using Site = std::source_location;
 
 struct Index {
     unsigned x, y, z;
@@ -141,9 +139,6 @@ struct Registration<function> {
 
 }  // namespace simt
 
-#define SIMT_HERE \
-    simt::Site { __builtin_FILE(), __builtin_LINE() }
-
 #define __global__
 #define __device__
 #define __host__
@@ -178,10 +173,10 @@ inline int2 make_int2(int x, int y) { return {x, y}; }
 inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 
-inline void __syncthreads(simt::Site site = SIMT_HERE) { simt::block_barrier(site); }
-inline void __syncwarp(unsigned mask = 0xffffffffu, simt::Site site = SIMT_HERE) { simt::warp_barrier(mask, site); }
-inline void bar_sync(int id, int threads, simt::Site site = SIMT_HERE) { simt::named_barrier(id, threads, site); }
-inline void bar_arrive(int id, int threads, simt::Site site = SIMT_HERE) { simt::named_arrive(id, threads, site); }
+inline void __syncthreads(simt::Site site = simt::Site::current()) { simt::block_barrier(site); }
+inline void __syncwarp(unsigned mask = 0xffffffffu, simt::Site site = simt::Site::current()) { simt::warp_barrier(mask, site); }
+inline void bar_sync(int id, int threads, simt::Site site = simt::Site::current()) { simt::named_barrier(id, threads, site); }
+inline void bar_arrive(int id, int threads, simt::Site site = simt::Site::current()) { simt::named_arrive(id, threads, site); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
@@ -192,7 +187,7 @@ inline uint32_t load_acquire(const uint32_t *p) { return simt::atomic_load(p); }
 inline void store_release(uint32_t *p, uint32_t v) { simt::atomic_store(p, v); }
 
 #define SIMT_SHUFFLE_TYPE(name, mode, type, lane_type)                                                                 \
-    inline type name(unsigned mask, type v, lane_type lane, int width = 32, simt::Site site = SIMT_HERE) {             \
+    inline type name(unsigned mask, type v, lane_type lane, int width = 32, simt::Site site = simt::Site::current()) {             \
         return static_cast<type>(simt::shuffle(mode, mask, static_cast<uint64_t>(v), static_cast<int>(lane), width, site)); \
     }
 #define SIMT_SHUFFLE(name, mode, lane_type)                                                                            \
@@ -200,7 +195,7 @@ inline void store_release(uint32_t *p, uint32_t v) { simt::atomic_store(p, v); }
     SIMT_SHUFFLE_TYPE(name, mode, unsigned, lane_type)                                                                 \
     SIMT_SHUFFLE_TYPE(name, mode, unsigned long, lane_type)                                                            \
     SIMT_SHUFFLE_TYPE(name, mode, unsigned long long, lane_type)                                                       \
-    inline float name(unsigned mask, float v, lane_type lane, int width = 32, simt::Site site = SIMT_HERE) {           \
+    inline float name(unsigned mask, float v, lane_type lane, int width = 32, simt::Site site = simt::Site::current()) {           \
         unsigned bits;                                                                                                 \
         __builtin_memcpy(&bits, &v, 4);                                                                                \
         bits = name(mask, bits, lane, width, site);                                                                    \
@@ -214,11 +209,11 @@ SIMT_SHUFFLE(__shfl_xor_sync, simt::Shuffle::exclusive_or, int)
 #undef SIMT_SHUFFLE
 #undef SIMT_SHUFFLE_TYPE
 
-inline unsigned __ballot_sync(unsigned mask, int predicate, simt::Site site = SIMT_HERE) { return simt::ballot(mask, predicate != 0, site); }
-inline int __any_sync(unsigned mask, int predicate, simt::Site site = SIMT_HERE) { return simt::ballot(mask, predicate != 0, site) != 0; }
-inline int __all_sync(unsigned mask, int predicate, simt::Site site = SIMT_HERE) { return simt::ballot(mask, predicate != 0, site) == mask; }
+inline unsigned __ballot_sync(unsigned mask, int predicate, simt::Site site = simt::Site::current()) { return simt::ballot(mask, predicate != 0, site); }
+inline int __any_sync(unsigned mask, int predicate, simt::Site site = simt::Site::current()) { return simt::ballot(mask, predicate != 0, site) != 0; }
+inline int __all_sync(unsigned mask, int predicate, simt::Site site = simt::Site::current()) { return simt::ballot(mask, predicate != 0, site) == mask; }
 #define SIMT_REDUCE(name, op) \
-    inline unsigned name(unsigned mask, unsigned v, simt::Site site = SIMT_HERE) { return simt::reduce(op, mask, v, site); }
+    inline unsigned name(unsigned mask, unsigned v, simt::Site site = simt::Site::current()) { return simt::reduce(op, mask, v, site); }
 SIMT_REDUCE(__reduce_add_sync, simt::Reduction::add)
 SIMT_REDUCE(__reduce_and_sync, simt::Reduction::bit_and)
 SIMT_REDUCE(__reduce_or_sync, simt::Reduction::bit_or)
@@ -237,14 +232,14 @@ inline void cp_async_wait() { simt::copy_wait(pending); }
 inline void cp_async_wait_all() { simt::copy_wait_all(); }
 
 #define SIMT_LDMATRIX(name, transposed)                                                                                \
-    inline void ldmatrix_x1##name(uint32_t &r0, const void *row, simt::Site site = SIMT_HERE) {                        \
+    inline void ldmatrix_x1##name(uint32_t &r0, const void *row, simt::Site site = simt::Site::current()) {                        \
         r0 = static_cast<uint32_t>(simt::load_matrix(1, transposed, row, site).low);                                   \
     }                                                                                                                  \
-    inline void ldmatrix_x2##name(uint32_t (&r)[2], const void *row, simt::Site site = SIMT_HERE) {                    \
+    inline void ldmatrix_x2##name(uint32_t (&r)[2], const void *row, simt::Site site = simt::Site::current()) {                    \
         const simt::Fragment f = simt::load_matrix(2, transposed, row, site);                                          \
         r[0] = static_cast<uint32_t>(f.low), r[1] = static_cast<uint32_t>(f.low >> 32);                                \
     }                                                                                                                  \
-    inline void ldmatrix_x4##name(uint32_t (&r)[4], const void *row, simt::Site site = SIMT_HERE) {                    \
+    inline void ldmatrix_x4##name(uint32_t (&r)[4], const void *row, simt::Site site = simt::Site::current()) {                    \
         const simt::Fragment f = simt::load_matrix(4, transposed, row, site);                                          \
         r[0] = static_cast<uint32_t>(f.low), r[1] = static_cast<uint32_t>(f.low >> 32);                                \
         r[2] = static_cast<uint32_t>(f.high), r[3] = static_cast<uint32_t>(f.high >> 32);                              \
@@ -265,12 +260,12 @@ inline void assign(int32_t (&d)[4], Fragment f) {
 
 #define SIMT_MMA(suffix, a_signed, b_signed)                                                                           \
     inline void mma_m16n8k32_##suffix(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,             \
-                                      uint32_t b0, uint32_t b1, simt::Site site = SIMT_HERE) {                         \
+                                      uint32_t b0, uint32_t b1, simt::Site site = simt::Site::current()) {                         \
         simt::assign(d, simt::mma_k32(simt::accumulators(d), {simt::pack(a0, a1), simt::pack(a2, a3)}, simt::pack(b0, b1),   \
                                 a_signed, b_signed, site));                                                            \
     }                                                                                                                  \
     inline void mma_m16n8k16_##suffix(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b0,                          \
-                                      simt::Site site = SIMT_HERE) {                                                   \
+                                      simt::Site site = simt::Site::current()) {                                                   \
         simt::assign(d, simt::mma_k16(simt::accumulators(d), simt::pack(a0, a1), b0, a_signed, b_signed, site));             \
     }
 SIMT_MMA(s8s8, true, true)
