@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -137,6 +138,21 @@ func call(function uintptr, arguments ...uintptr) Result {
 	return Result(int32(r))
 }
 
+// arguments are those of the calls that batches make over and over.
+type arguments [11]uintptr
+
+var argumentPool = sync.Pool{New: func() any { return new(arguments) }}
+
+// callHot is call without its allocation of the argument list. Nothing keeps alive what a pointer among the n arguments points
+// to: the caller does.
+func callHot(function uintptr, n int, list arguments) Result {
+	a := argumentPool.Get().(*arguments)
+	*a = list
+	r, _, _ := purego.SyscallN(function, a[:n]...)
+	argumentPool.Put(a)
+	return Result(int32(r))
+}
+
 // check turns a call's result into an error.
 func (l *library) check(name string, r Result) error {
 	if r == 0 {
@@ -252,7 +268,7 @@ func (l *library) PrimaryCtxSetFlags(device int, flags ContextFlags) error {
 }
 
 func (l *library) CtxSetCurrent(ctx Context) error {
-	return l.check("cuCtxSetCurrent", call(l.ctxSetCurrent, uintptr(ctx)))
+	return l.check("cuCtxSetCurrent", callHot(l.ctxSetCurrent, 1, arguments{uintptr(ctx)}))
 }
 
 func (l *library) CtxSynchronize() error {
@@ -376,7 +392,7 @@ func (l *library) MemFree(p DevicePtr) error {
 }
 
 func (l *library) MemsetAsync(p DevicePtr, value byte, n int, s Stream) error {
-	return l.check("cuMemsetD8Async", call(l.memsetD8Async, uintptr(p), uintptr(value), uintptr(n), uintptr(s)))
+	return l.check("cuMemsetD8Async", callHot(l.memsetD8Async, 4, arguments{uintptr(p), uintptr(value), uintptr(n), uintptr(s)}))
 }
 
 // CU_MEMHOSTALLOC_*
@@ -405,12 +421,14 @@ func (l *library) HostDevicePtr(b []byte) (DevicePtr, error) {
 }
 
 func (l *library) CopyToDevice(dst DevicePtr, src []byte, s Stream) error {
-	r := call(l.memcpyHtoDAsync, uintptr(dst), uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)), uintptr(s))
+	r := callHot(l.memcpyHtoDAsync, 4, arguments{uintptr(dst), uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)), uintptr(s)})
+	runtime.KeepAlive(src)
 	return l.check("cuMemcpyHtoDAsync", r)
 }
 
 func (l *library) CopyToHost(dst []byte, src DevicePtr, s Stream) error {
-	r := call(l.memcpyDtoHAsync, uintptr(unsafe.Pointer(unsafe.SliceData(dst))), uintptr(src), uintptr(len(dst)), uintptr(s))
+	r := callHot(l.memcpyDtoHAsync, 4, arguments{uintptr(unsafe.Pointer(unsafe.SliceData(dst))), uintptr(src), uintptr(len(dst)), uintptr(s)})
+	runtime.KeepAlive(dst)
 	return l.check("cuMemcpyDtoHAsync", r)
 }
 
@@ -435,15 +453,15 @@ func (l *library) done(name string, r Result) (bool, error) {
 }
 
 func (l *library) StreamQuery(s Stream) (bool, error) {
-	return l.done("cuStreamQuery", call(l.streamQuery, uintptr(s)))
+	return l.done("cuStreamQuery", callHot(l.streamQuery, 1, arguments{uintptr(s)}))
 }
 
 func (l *library) StreamSynchronize(s Stream) error {
-	return l.check("cuStreamSynchronize", call(l.streamSynchronize, uintptr(s)))
+	return l.check("cuStreamSynchronize", callHot(l.streamSynchronize, 1, arguments{uintptr(s)}))
 }
 
 func (l *library) StreamWaitEvent(s Stream, e Event) error {
-	return l.check("cuStreamWaitEvent", call(l.streamWaitEvent, uintptr(s), uintptr(e), 0))
+	return l.check("cuStreamWaitEvent", callHot(l.streamWaitEvent, 3, arguments{uintptr(s), uintptr(e), 0}))
 }
 
 func (l *library) EventCreate(flags EventFlags) (Event, error) {
@@ -457,15 +475,15 @@ func (l *library) EventDestroy(e Event) error {
 }
 
 func (l *library) EventRecord(e Event, s Stream) error {
-	return l.check("cuEventRecord", call(l.eventRecord, uintptr(e), uintptr(s)))
+	return l.check("cuEventRecord", callHot(l.eventRecord, 2, arguments{uintptr(e), uintptr(s)}))
 }
 
 func (l *library) EventQuery(e Event) (bool, error) {
-	return l.done("cuEventQuery", call(l.eventQuery, uintptr(e)))
+	return l.done("cuEventQuery", callHot(l.eventQuery, 1, arguments{uintptr(e)}))
 }
 
 func (l *library) EventSynchronize(e Event) error {
-	return l.check("cuEventSynchronize", call(l.eventSynchronize, uintptr(e)))
+	return l.check("cuEventSynchronize", callHot(l.eventSynchronize, 1, arguments{uintptr(e)}))
 }
 
 func (l *library) EventElapsed(from, to Event) (time.Duration, error) {
@@ -476,12 +494,12 @@ func (l *library) EventElapsed(from, to Event) (time.Duration, error) {
 
 func (l *library) Launch(f Function, shape Shape, params *Params, s Stream) error {
 	grid, block := shape.Grid.filled(), shape.Block.filled()
-	r := call(l.launchKernel, uintptr(f), uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
-		uintptr(shape.Shared), uintptr(s), uintptr(params.array()), 0)
+	r := callHot(l.launchKernel, 11, arguments{uintptr(f), uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y),
+		uintptr(block.Z), uintptr(shape.Shared), uintptr(s), uintptr(params.array()), 0})
 	runtime.KeepAlive(params)
 	return l.check("cuLaunchKernel", r)
 }
 
 func (l *library) LaunchHostFunc(s Stream, fn HostFunc) error {
-	return l.check("cuLaunchHostFunc", call(l.launchHostFunc, uintptr(s), hostFuncEntry(), uintptr(fn)))
+	return l.check("cuLaunchHostFunc", callHot(l.launchHostFunc, 3, arguments{uintptr(s), hostFuncEntry(), uintptr(fn)}))
 }

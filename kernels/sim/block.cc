@@ -12,9 +12,6 @@
 namespace sim {
 namespace {
 
-// The worker whose block runs on this host thread. A fibre never changes threads.
-__attribute__((tls_model("initial-exec"))) thread_local Worker *running_worker = nullptr;
-
 std::string format(const char *pattern, ...) {
     char text[512];
     va_list arguments;
@@ -98,7 +95,7 @@ void fibre_entry() { Worker::current()->run_fibre(); }
 
 }  // namespace
 
-Worker *Worker::current() { return running_worker; }
+thread_local Worker *Worker::running_ = nullptr;
 
 Worker::Worker() : fibres_(max_threads), shadow_(new uint8_t[shared_bytes]()) {
     const auto map = [](uint64_t bytes) {
@@ -127,12 +124,12 @@ uint64_t Worker::random() {
 
 Fault Worker::run(const Launch &launch, uint64_t block) {
     set_up(launch, block);
-    running_worker = this;
+    running_ = this;
     Fibre *first = take_ready();
     first->state = State::running;
     fibre_ = first;
     switch_stacks(&main_stack_, first->stack_pointer);
-    running_worker = nullptr;
+    running_ = nullptr;
     return fault_;
 }
 
@@ -418,8 +415,8 @@ void Worker::open_shared(uint32_t offset, uint32_t bytes) {
     shared_end_ = offset + bytes;
 }
 
-void Worker::count_step() {
-    if (++steps_ > launch_->step_limit) fault(fault_launch_timeout, format("the block made more than %llu memory accesses", static_cast<unsigned long long>(launch_->step_limit)));
+void Worker::too_many_steps() {
+    fault(fault_launch_timeout, format("the block made more than %llu memory accesses", static_cast<unsigned long long>(launch_->step_limit)));
 }
 
 void Worker::check_stack(uintptr_t stack_pointer) {
@@ -428,8 +425,7 @@ void Worker::check_stack(uintptr_t stack_pointer) {
 }
 
 void Worker::access_by(Fibre &f, uintptr_t p, uint64_t bytes, Access kind, const void *pc) {
-    if (p - f.stack_low < stack_bytes) return;
-    count_step();
+    if (++steps_ > launch_->step_limit) too_many_steps();
     if (p - shared_base_ < shared_bytes) return shared_access(f, p, bytes, kind, pc);
     if (launch_->device->holds(p)) return arena_access(*launch_->device, p, bytes, kind, pc);
     if (launch_->host->holds(p)) return arena_access(*launch_->host, p, bytes, kind, pc);

@@ -65,7 +65,7 @@ public:
     Fault run(const Launch &launch, uint64_t block);
 
     // The rest is called from inside a fibre.
-    static Worker *current();
+    static Worker *current() { return running_; }
 
     simt::Index thread_index() const { return fibre_->index; }
     simt::Index block_index() const { return block_index_; }
@@ -98,12 +98,14 @@ public:
 
     enum class Access { read, write, atomic };
     // access checks one access by the running thread (or, for a matrix row, by the lane that named it).
-    void access(uintptr_t p, uint64_t bytes, Access kind, const void *pc) { access_by(*fibre_, p, bytes, kind, pc); }
+    void access(uintptr_t p, uint64_t bytes, Access kind, const void *pc) {
+        Fibre &f = *fibre_;
+        if (p - f.stack_low >= stack_bytes) access_by(f, p, bytes, kind, pc);
+    }
     void matrix_row(unsigned lane, uintptr_t row);
     void release_flag(uintptr_t flag);
     void acquire_flag(uintptr_t flag);
     void check_stack(uintptr_t stack_pointer);
-    void count_step();
 
     uint32_t carry = 0;
 
@@ -187,6 +189,9 @@ private:
 
     Fault fault_;
 
+    // The worker whose block runs on this host thread. A fibre never changes threads.
+    __attribute__((tls_model("initial-exec"))) static thread_local Worker *running_;
+
     void set_up(const Launch &launch, uint64_t block);
     void set_up_fibre(Fibre &f, unsigned number);
     void open_shared(uint32_t offset, uint32_t bytes);
@@ -199,6 +204,7 @@ private:
     bool lanes_agree(const Fibre &f) const;
     void check_exit(Fibre &f);
     [[noreturn]] void deadlock();
+    [[noreturn]] void too_many_steps();
     void perform(const std::vector<Copy> &copies);
     void access_by(Fibre &f, uintptr_t p, uint64_t bytes, Access kind, const void *pc);
     void shared_access(Fibre &f, uintptr_t p, uint64_t bytes, Access kind, const void *pc);

@@ -46,6 +46,7 @@ private:
         uint8_t bytes;   // bit i: byte i of the word
         uint8_t access;
     };
+    static_assert(sizeof(Cell) == sizeof(uint64_t));
     static constexpr int cells_per_word = 4;
 
     unsigned threads_ = 0;
