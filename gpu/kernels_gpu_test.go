@@ -94,8 +94,8 @@ func checkRows(t *testing.T, c *bench.Card, set *kernels.Set, op kernels.Operati
 			o.Shape = kernels.Tile // the other shape in one launch; One was there for the small batches
 		}
 		table := 0
-		if op == kernels.Decaps && i%2 == 1 {
-			table = 1000
+		if i%2 == 1 {
+			table = map[kernels.Operation]int{kernels.Encaps: i / 8 % 2, kernels.Decaps: 1000}[op]
 		}
 		k, err := bench.NewCase(set, op, batch, bench.CaseOptions{Table: table, Invalid: true}, *seed+uint64(i))
 		check(t, err)

@@ -23,15 +23,14 @@ __device__ __forceinline__ uint64_t lane_word(const uint8_t *bytes, int count, i
 // warp_operation is the number of the warp in the grid.
 __device__ __forceinline__ int warp_operation() { return static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / warp_size); }
 
-template <class P> __device__ __forceinline__ void encaps_hash_warp(const uint8_t *in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys, int n) {
+template <class P> __device__ __forceinline__ void encaps_hash_warp(const uint8_t *pk, uint32_t pk_stride, const uint8_t *seeds, uint32_t seed_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys, int n) {
     typedef Hash<P> H;
     const int i = warp_operation(), lane = static_cast<int>(threadIdx.x % warp_size);
     if (i >= n) return;
-    const uint8_t *pk = in + static_cast<size_t>(i) * in_stride;
     const WarpKeccak keccak(lane);
-    const uint64_t m = H::warp_message(keccak, lane_word(pk + P::public_bytes, seed_bytes, lane), lane);
+    const uint64_t m = H::warp_message(keccak, lane_word(seeds + static_cast<size_t>(i) * seed_stride, seed_bytes, lane), lane);
     if (lane < P::message_row / 8) reinterpret_cast<uint64_t *>(messages + static_cast<size_t>(i) * P::message_row)[lane] = m;
-    const uint64_t key = H::warp_key_and_coins(keccak, lane_word(pk, identity_bytes, lane), m,
+    const uint64_t key = H::warp_key_and_coins(keccak, lane_word(pk + static_cast<size_t>(i) * pk_stride, identity_bytes, lane), m,
                                                reinterpret_cast<uint64_t *>(coins + static_cast<size_t>(i) * P::coin_row), lane);
     if (lane < 4) reinterpret_cast<uint64_t *>(keys + static_cast<size_t>(i) * seed_bytes)[lane] = key;
 }
@@ -200,17 +199,17 @@ template <class P> struct OneBlock {
 
 // encaps_one: a block of four warps an operation. `status` and `out` may be host memory: each is written once.
 template <class P>
-__device__ __forceinline__ void encaps_one(const uint8_t *in, uint32_t in_stride, uint8_t *out, uint32_t out_stride, uint32_t *status) {
+__device__ __forceinline__ void encaps_one(const uint8_t *pks, uint32_t pk_stride, const uint8_t *seeds, uint32_t seed_stride, uint8_t *out, uint32_t out_stride, uint32_t *status) {
     typedef Hash<P> H;
     typedef OneBlock<P> B;
     DYNAMIC_SHARED(uint8_t, shared);
     const B b(shared);
     const int i = static_cast<int>(blockIdx.x);
-    const uint8_t *pk = in + static_cast<size_t>(i) * in_stride;
+    const uint8_t *pk = pks + static_cast<size_t>(i) * pk_stride;
     if (b.warp == 0) {
         const WarpKeccak keccak(b.lane);
         const uint64_t identity = lane_word(pk, identity_bytes, b.lane);
-        const uint64_t m = H::warp_message(keccak, lane_word(pk + P::public_bytes, seed_bytes, b.lane), b.lane);
+        const uint64_t m = H::warp_message(keccak, lane_word(seeds + static_cast<size_t>(i) * seed_stride, seed_bytes, b.lane), b.lane);
         if (b.lane < P::message_row / 8) b.words(B::message_at)[b.lane] = m;
         const uint64_t key = H::warp_key_and_coins(keccak, identity, m, b.words(B::coins_at), b.lane);
         if (b.lane < 4) b.words(B::key_at)[b.lane] = key;

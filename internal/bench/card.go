@@ -148,9 +148,9 @@ func (c *Card) NewBatch(set *kernels.Set, op kernels.Operation, n int, o kernels
 	}
 	sizes := [...]int{
 		kernels.Input: b.Plan.InputSize, kernels.Output: b.Plan.OutputSize, kernels.Status: b.Plan.StatusSize, kernels.Scratch: b.Plan.ScratchSize,
-		kernels.Table: o.Table * set.SecretKeySize(), kernels.Index: 0,
+		kernels.Table: o.Table * set.KeySize(op), kernels.Index: 0,
 	}
-	if o.Table > 0 {
+	if o.Table > 0 && op == kernels.Decaps {
 		sizes[kernels.Index] = 4 * n
 	}
 	for i, size := range sizes {
