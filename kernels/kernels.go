@@ -121,6 +121,7 @@ type layout struct {
 	encryptor, decryptor, selector              int
 	encapsOne, decapsOne                        int
 	keyPairs, keyUp, keyDown, keyFinish         int
+	sharedKeyMatrix, sharedKeyWarp              int
 	inversionThreads                            int
 	nttThreads, nttBlock                        int
 	tiledThreads, tiledBlock                    int
