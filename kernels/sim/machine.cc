@@ -79,7 +79,6 @@ void Machine::reset() {
 Context *Machine::make_primary(Device &device) {
     device.primary = std::make_unique<Context>();
     device.primary->device = &device;
-    device.primary->sticky = device.permanent;
     return device.primary.get();
 }
 
@@ -191,6 +190,7 @@ int Machine::wait_for(Context *context, std::unique_lock<std::mutex> &lock, cons
 
 void Machine::fail(Context *context, int code, const std::string &reason) {
     if (context->sticky == 0) context->sticky = code;
+    if (context->device->faults_are_permanent) context->device->permanent = code;
     last_fault = reason;
     context->device->faults++;
     wake_streams(*context->device);

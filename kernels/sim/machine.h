@@ -1,5 +1,5 @@
 // The simulated machine: devices, their primary contexts, and what lives in those. driver.cc puts CUDA's driver API on
-// it, control.cc the switches that tests turn. One mutex guards all of it; kernels, copies and host functions run outside it.
+// it, control.cc the switches that tests turn. One mutex guards all of it; kernels and copies run outside it.
 #pragma once
 
 #include <stdint.h>
@@ -55,7 +55,7 @@ struct Point {
     std::chrono::steady_clock::time_point at;
 };
 
-enum class Work { kernel, to_device, to_host, fill, event, wait, host_function };
+enum class Work { kernel, to_device, to_host, fill, event, wait };
 
 struct Operation {
     Work kind;
@@ -146,7 +146,8 @@ struct Device {
 
     // What tests set.
     int lost = 0;             // every call fails with it
-    int permanent = 0;        // a sticky error that no reset clears
+    int permanent = 0;        // a sticky error that no reset clears: there is no context any more
+    bool faults_are_permanent = false;  // as they are on some cards
     bool held = false;        // the gate: streams start nothing, except
     int64_t passes = 0;       // this many operations
     bool hanging = false;     // operations marked by `hang` wait while it lasts
@@ -159,7 +160,7 @@ struct Device {
 
     // Counters since the last reset of the machine.
     uint64_t launches = 0, blocks = 0, copies_to_device = 0, copies_to_host = 0, bytes_to_device = 0, bytes_to_host = 0;
-    uint64_t pageable_copies = 0, uninitialised_copies = 0, host_functions = 0, calls = 0, faults = 0;
+    uint64_t pageable_copies = 0, uninitialised_copies = 0, calls = 0, faults = 0;
 };
 
 class Machine {
