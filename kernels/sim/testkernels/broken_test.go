@@ -42,7 +42,7 @@ var brokenKernels = []brokenKernel{
 	{kernel: "broken_global_read", want: driver.ErrIllegalAddress, reason: "read of 4 bytes"},
 	{kernel: "broken_global_write", want: driver.ErrIllegalAddress, reason: "0 bytes past the end of a device allocation of 1024 bytes"},
 	{kernel: "broken_global_before", want: driver.ErrIllegalAddress, reason: "1 bytes before a device allocation of 1024 bytes"},
-	{kernel: "broken_global_vector", want: driver.ErrMisalignedAddress, reason: "misaligned address"},
+	{kernel: "broken_global_vector", want: driver.ErrIllegalAddress, reason: "bytes past the end of a device allocation of 1024 bytes"},
 	{kernel: "broken_misaligned", want: driver.ErrMisalignedAddress, reason: "misaligned address"},
 	{kernel: "broken_static_shared", extra: []int32{1}, want: driver.ErrIllegalAddress, reason: "0 bytes past the end of shared variable s (256 bytes)"},
 	{kernel: "broken_static_shared", extra: []int32{-1}, want: driver.ErrIllegalAddress, reason: "in shared memory"},

@@ -445,10 +445,8 @@ extern "C" __global__ void broken_global_before(const uint32_t *in, uint32_t *ou
 }
 REGISTER_KERNEL(broken_global_before);
 
-extern "C" __global__ void broken_global_vector(const uint32_t *in, uint4 *out) {
-    if (threadIdx.x == 0) out[0] = reinterpret_cast<const uint4 *>(in + 256)[-1];
-    if (threadIdx.x == 1) out[1] = *reinterpret_cast<const uint4 *>(in + 253 + in[0] % 2 * 0);
-}
+// in[0] % 8 is 7.
+extern "C" __global__ void broken_global_vector(const uint32_t *in, uint4 *out) { out[threadIdx.x] = reinterpret_cast<const uint4 *>(in)[threadIdx.x + in[0] % 8 / 7]; }
 REGISTER_KERNEL(broken_global_vector);
 
 extern "C" __global__ void broken_misaligned(const uint32_t *in, uint32_t *out) {
