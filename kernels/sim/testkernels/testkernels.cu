@@ -495,6 +495,22 @@ REGISTER_KERNEL(broken_local_array);
 extern "C" __global__ void broken_pointer(const uint32_t *in, uint32_t *out) { out[threadIdx.x] = in[threadIdx.x]; }
 REGISTER_KERNEL(broken_pointer);
 
+// Two blocks of 64 threads. Each writes a part of what the other reads.
+extern "C" __global__ void broken_block_read(const uint32_t *in, uint32_t *out) {
+    const unsigned i = threadIdx.x + 64 * blockIdx.x;
+    out[i] = in[i];
+    __syncthreads();
+    out[128 + i] = out[127 - i];
+}
+REGISTER_KERNEL(broken_block_read);
+
+// Two blocks of 64 threads, which meet in one byte.
+extern "C" __global__ void broken_block_write(const uint32_t *in, uint32_t *out) {
+    uint8_t *bytes = reinterpret_cast<uint8_t *>(out);
+    bytes[threadIdx.x + 63 * blockIdx.x] = static_cast<uint8_t>(in[threadIdx.x]);
+}
+REGISTER_KERNEL(broken_block_write);
+
 // The address of in comes as a number.
 extern "C" __global__ void broken_hidden_pointer(uint64_t in, uint32_t *out) { out[threadIdx.x] = reinterpret_cast<const uint32_t *>(in)[threadIdx.x]; }
 REGISTER_KERNEL(broken_hidden_pointer);
