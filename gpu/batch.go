@@ -1,0 +1,190 @@
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+)
+
+// A buffer is the pinned memory of one batch.
+type buffer struct{ memory []byte }
+
+// A batch is rows of one kind on their way through a device. It is made anew for every use of a buffer, so that whoever still
+// holds an old one finds it sealed.
+//
+// Three things are counted down to zero by whichever goroutine comes last, without locks: rows whose input is being written, callers
+// that have not left, and the two users of the buffer, callers and worker. The first two are counted from below: a batch's size is known
+// only when it is sealed, and is added then.
+type batch struct {
+	session *session
+	kind    *Kind
+	buffer  *buffer
+	opened  time.Time
+	timer   *time.Timer // ends the callers' patience
+
+	deadline time.Time // by when it must have ended; set by the worker that starts it
+
+	joined atomic.Uint64 // rows taken, and sealed
+
+	// Set under session.mu when the batch is sealed.
+	sealed bool
+	size   int // rows
+
+	writing atomic.Int64
+	written chan struct{} // where the last writer finds the worker; set before the size is added to writing
+
+	over  atomic.Bool   // whoever sets it closes done
+	err   error         // set before that
+	done  chan struct{} // closed when there are results, or none to be had
+	late  bool          // set before that: the callers gave up
+	inUse atomic.Int32  // callers and worker
+
+	leaving atomic.Int64
+	unwiped atomic.Bool // outputs may hold what nobody wiped
+}
+
+const (
+	sealedBit = 1 << 63
+	countMask = 1<<32 - 1
+)
+
+// join takes up to n rows and returns the first of them and how many; none if the batch is full or sealed.
+func (b *batch) join(n int) (first, got int) {
+	v := b.joined.Add(uint64(n))
+	if v&sealedBit != 0 {
+		return 0, 0
+	}
+	first = int(v&countMask) - n
+	return first, max(min(n, b.kind.capacity-first), 0)
+}
+
+// awaitWriters returns when the input of every row of a sealed batch is written. wake has room for a token and is the worker's own.
+func (b *batch) awaitWriters(wake chan struct{}) {
+	b.written = wake
+	if b.writing.Add(int64(b.size)) != 0 {
+		<-wake
+	}
+}
+
+// finish gives a sealed batch its result and wakes its callers; it reports whether it was the first to.
+func (b *batch) finish(err error) bool {
+	if !b.over.CompareAndSwap(false, true) {
+		return false
+	}
+	b.err, b.late = err, err == ErrLate
+	b.timer.Stop()
+	close(b.done)
+	b.leave(-b.size)
+	return true
+}
+
+// leave counts n callers out (or, once, all of them in).
+func (b *batch) leave(n int) {
+	if b.leaving.Add(-int64(n)) == 0 {
+		b.session.vacate(b)
+		b.drop()
+	}
+}
+
+// drop counts out a user of the buffer.
+func (b *batch) drop() {
+	if b.inUse.Add(-1) == 0 {
+		b.session.recycle(b)
+	}
+}
+
+// expire ends the callers' patience. The batch goes on its way without them.
+func (b *batch) expire() {
+	b.session.seal(b)
+	b.session.lateBy(1) // before the callers are back and come again
+	if !b.finish(ErrLate) {
+		b.session.lateBy(-1)
+		return
+	}
+	b.session.device.late.Add(1)
+}
+
+// row returns the bytes of row i of rows of that size.
+func row(rows []byte, size, i int) []byte { return rows[i*size : (i+1)*size : (i+1)*size] }
+
+// A Ticket is rows in a batch, held by one goroutine from Reserve to Release. Its rows are numbered from 0.
+type Ticket struct {
+	batch     *batch
+	first     int
+	rows      int
+	submitted bool
+}
+
+// Rows returns how many rows were reserved.
+func (t *Ticket) Rows() int { return t.rows }
+
+// Input returns where the input of row i is to be written, of the kind's InputSize. It holds zeros. It must not be used after Submit.
+func (t *Ticket) Input(i int) []byte {
+	return row(t.batch.buffer.memory, t.batch.kind.input, t.first+i)
+}
+
+// Submit says that all inputs are written. The batch does not start without.
+func (t *Ticket) Submit() {
+	t.submitted = true
+	if t.batch.writing.Add(-int64(t.rows)) == 0 {
+		t.batch.written <- struct{}{}
+	}
+}
+
+// Wait waits for the results. Its error is ErrLate, ErrFault or the context's cause, and none of them means that the batch has ended.
+func (t *Ticket) Wait(ctx context.Context) error {
+	ended := ctx.Done()
+	if ended == nil {
+		<-t.batch.done
+		return t.batch.err
+	}
+	select {
+	case <-t.batch.done:
+		return t.batch.err
+	case <-ended:
+		return context.Cause(ctx)
+	}
+}
+
+// Output returns the output of row i, of the kind's OutputSize, until Release. It is there after Wait has returned nil.
+func (t *Ticket) Output(i int) []byte {
+	b := t.batch
+	return row(b.buffer.memory[b.kind.results+statuses(b.size):], b.kind.output, t.first+i)
+}
+
+// Status returns the status of row i: 0, or 1 if its input is invalid (see package kernels). It is there after Wait has returned nil.
+func (t *Ticket) Status(i int) uint32 {
+	b := t.batch
+	return binary.LittleEndian.Uint32(row(b.buffer.memory[b.kind.results:], statusSize, t.first+i))
+}
+
+// Device returns the number of the device that the rows are on.
+func (t *Ticket) Device() int { return t.batch.session.device.number }
+
+// Release wipes the rows and gives them back; nothing of the Ticket may be used after it. It may be called at any time, once, whether the batch
+// has begun or not: rows released early are computed with whatever is in them, for nobody.
+func (t *Ticket) Release() {
+	b := t.batch
+	clear(b.buffer.memory[t.first*b.kind.input : (t.first+t.rows)*b.kind.input])
+	if !t.submitted {
+		t.Submit()
+	}
+	if b.readable() {
+		outputs := b.buffer.memory[b.kind.results+statuses(b.size):]
+		clear(outputs[t.first*b.kind.output : (t.first+t.rows)*b.kind.output])
+	} else {
+		b.unwiped.Store(true)
+	}
+	b.leave(t.rows)
+}
+
+// readable says whether the results are there.
+func (b *batch) readable() bool {
+	select {
+	case <-b.done:
+		return b.err == nil
+	default:
+		return false
+	}
+}

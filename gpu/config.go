@@ -1,0 +1,119 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// What Config's zero values stand for, and the most that it takes.
+const (
+	DefaultWorkers  = 2
+	MaxWorkers      = 16
+	DefaultCapacity = 1024
+	MaxCapacity     = 1 << 16
+	MaxBuffers      = 64
+	MaxDevices      = 64
+	DefaultMaxWait  = 100 * time.Millisecond
+	DefaultHang     = 2 * time.Second
+	DefaultBackoff  = time.Second
+
+	// maxBackoff bounds the pause before a device is opened again.
+	maxBackoff = time.Minute
+)
+
+// Config says which devices to use and how. The zero value uses all of them.
+type Config struct {
+	// Library is the path of CUDA's driver library; see driver.Open for what an empty one means.
+	Library string
+	// Devices are the devices to use, as CUDA numbers them; nil means all.
+	Devices []int
+	// Sets are the parameter sets to serve, by degree (653, 761, 1277); nil means all.
+	Sets []int
+	// Workers is the number of streams a device, each with an OS thread: 0 means DefaultWorkers, the most is MaxWorkers.
+	Workers int
+	// Capacity is the most rows of a batch: 0 means DefaultCapacity, the most is MaxCapacity.
+	Capacity int
+	// Buffers is the number of batches that a device has memory for, those being filled, run and read out together: at least 2 a worker, at most
+	// MaxBuffers. 0 means two a worker and two more. Each takes Capacity rows of pinned memory, of up to 4,416 bytes.
+	Buffers int
+	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.
+	MaxWait time.Duration
+	// Hang is how long a batch may run before its device counts as hung; 0 means DefaultHang.
+	Hang time.Duration
+	// Backoff is the pause before a device that failed is opened again, doubled with each failure up to a minute (and
+	// never less than it); 0 means DefaultBackoff.
+	Backoff time.Duration
+	// Probes are run on every device before it serves; one whose results differ is refused.
+	Probes []Probe
+	// Logger is told of each change in a device's state. Nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// A Probe is an operation with a known result.
+type Probe struct {
+	Set       int
+	Operation Operation
+	Input     []byte // one row
+	Output    []byte
+}
+
+// ready returns c with defaults filled in, or an error that names the field at fault.
+func (c Config) ready() (Config, error) {
+	if c.Sets == nil {
+		c.Sets = []int{653, 761, 1277}
+	}
+	if len(c.Sets) == 0 {
+		return c, errors.New("gpu: Config.Sets is empty; nil means all")
+	}
+	if c.Devices != nil && len(c.Devices) == 0 {
+		return c, errors.New("gpu: Config.Devices is empty; nil means all")
+	}
+	for i, d := range c.Devices {
+		if d < 0 || slices.Contains(c.Devices[:i], d) {
+			return c, fmt.Errorf("gpu: Config.Devices names device %d twice, or below 0", d)
+		}
+	}
+	for _, n := range []struct {
+		name        string
+		value       *int
+		none, least int
+		most        int
+	}{
+		{"Workers", &c.Workers, DefaultWorkers, 1, MaxWorkers},
+		{"Capacity", &c.Capacity, DefaultCapacity, 1, MaxCapacity},
+		{"Buffers", &c.Buffers, 2*c.Workers + 2, 2 * c.Workers, MaxBuffers},
+	} {
+		if n.name == "Buffers" { // Workers is filled in by now
+			n.none, n.least = 2*c.Workers+2, 2*c.Workers
+		}
+		if *n.value == 0 {
+			*n.value = n.none
+		}
+		if *n.value < n.least || *n.value > n.most {
+			return c, fmt.Errorf("gpu: Config.%s is %d; it must be from %d to %d", n.name, *n.value, n.least, n.most)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		none  time.Duration
+	}{
+		{"MaxWait", &c.MaxWait, DefaultMaxWait},
+		{"Hang", &c.Hang, DefaultHang},
+		{"Backoff", &c.Backoff, DefaultBackoff},
+	} {
+		if *d.value == 0 {
+			*d.value = d.none
+		}
+		if *d.value < 0 {
+			return c, fmt.Errorf("gpu: Config.%s is %v; it must not be negative", d.name, *d.value)
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c, nil
+}

@@ -1,0 +1,73 @@
+package gpu
+
+import (
+	"sync"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+)
+
+// A contextUse counts who uses a device's primary context, which all of the process shares: engines, and pinned memory handed to callers. A
+// reset takes the context, pinned memory included, from all of them.
+type contextUse struct {
+	sync.Mutex
+	users int
+}
+
+var contextUses struct {
+	sync.Mutex
+	of map[int]*contextUse // by device
+}
+
+func contextOf(device int) *contextUse {
+	contextUses.Lock()
+	defer contextUses.Unlock()
+	if contextUses.of == nil {
+		contextUses.of = make(map[int]*contextUse)
+	}
+	u := contextUses.of[device]
+	if u == nil {
+		u = new(contextUse)
+		contextUses.of[device] = u
+	}
+	return u
+}
+
+// retainContext returns the device's primary context for a user, who gives it back by releaseContext.
+func retainContext(api driver.API, device int) (driver.Context, error) {
+	u := contextOf(device)
+	u.Lock()
+	defer u.Unlock()
+	ctx, err := api.PrimaryCtxRetain(device)
+	if err == nil {
+		u.users++
+	}
+	return ctx, err
+}
+
+// releaseContext gives a context back, and tries again if the driver refuses: what is in the context goes with its last user only.
+func releaseContext(api driver.API, device int) error {
+	u := contextOf(device)
+	u.Lock()
+	defer u.Unlock()
+	u.users--
+	err := api.PrimaryCtxRelease(device)
+	if err != nil {
+		err = api.PrimaryCtxRelease(device)
+	}
+	return err
+}
+
+// resetContext resets the context of a user who is the only one, and then gives it back; alone says whether he is.
+func resetContext(api driver.API, device int) (alone bool, err error) {
+	u := contextOf(device)
+	u.Lock()
+	defer u.Unlock()
+	if u.users > 1 {
+		return false, nil
+	}
+	err = api.PrimaryCtxReset(device)
+	u.users--
+	// The driver may or may not have forgotten the user with the rest.
+	_ = api.PrimaryCtxRelease(device)
+	return true, err
+}

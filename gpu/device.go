@@ -1,0 +1,352 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/internal/average"
+	"github.com/ctrutls/ctrutls/kernels"
+)
+
+// How long the driver may take over what is done once a session.
+const (
+	openTime  = time.Minute // modules are compiled
+	closeTime = 15 * time.Second
+)
+
+// A device is one device for as long as the engine lives. Its keeper, a goroutine, opens it again when it has failed.
+type device struct {
+	engine  *Engine
+	api     driver.API
+	log     *slog.Logger
+	number  int
+	info    driver.DeviceInfo
+	session atomic.Pointer[session] // nil while none takes rows
+
+	latency   []average.Average // of batches, from start to end in nanoseconds, by Kind.index
+	latencies histogram         // of all batches
+
+	batches, rows, late, faults, hangs, resets, reopened atomic.Uint64
+
+	mu     sync.Mutex
+	state  State
+	since  time.Time
+	fault  error // the last
+	halted bool  // nothing opens the device any more
+}
+
+// shape is what plans have to know of the device.
+func (d *device) shape() kernels.Device {
+	return kernels.Device{Multiprocessors: d.info.Multiprocessors}
+}
+
+// sizes returns the bytes of a buffer that holds a full batch of any kind, and of the scratch memory that such batches take.
+func (d *device) sizes() (buffer, scratch int, err error) {
+	var plan kernels.Plan
+	for _, k := range d.engine.kinds {
+		buffer = max(buffer, k.bufferSize())
+		// The scratch memory of a plan does not always grow with the batch, since its shape changes: try sizes of all orders.
+		for n := k.capacity; n > 0; n /= 2 {
+			if err := k.set.Plan(&plan, k.operation, n, d.shape(), kernels.Options{}); err != nil {
+				return 0, 0, err
+			}
+			scratch = max(scratch, plan.ScratchSize)
+		}
+	}
+	return buffer, scratch, nil
+}
+
+// expected says when a row of a kind that joins now is expected back, in nanoseconds. A device that has not been measured is tried.
+func (d *device) expected(s *session, k *Kind) float64 {
+	ahead := float64(s.open.Load()) / float64(len(s.workers))
+	return d.latency[k.index].Value() * (1 + ahead)
+}
+
+// count takes note of a batch that has ended well.
+func (d *device) count(b *batch, took time.Duration) {
+	d.latency[b.kind.index].Add(float64(took))
+	d.latencies.add(took)
+	d.batches.Add(1)
+	d.rows.Add(uint64(b.size))
+}
+
+// set changes the device's state, and logs it once a change. fault is what it is due to, if anything. A final state stays.
+func (d *device) set(state State, fault error, final bool, log func()) {
+	d.mu.Lock()
+	changed := d.state != state && !d.halted
+	if changed {
+		d.state, d.since = state, time.Now()
+	}
+	if fault != nil && !d.halted {
+		d.fault = fault
+	}
+	d.halted = d.halted || final
+	d.mu.Unlock()
+	if changed {
+		log()
+	}
+}
+
+// halt sets a state that does not change any more.
+func (d *device) halt(state State, fault error) {
+	d.set(state, fault, true, func() { d.log.Error("gpu: the device is "+string(state), "error", fault) })
+}
+
+// stalled takes note that batches have become late, or no longer are.
+func (d *device) stalled(on bool) {
+	d.mu.Lock()
+	from, to := StateOpen, StateStalled
+	if !on {
+		from, to = to, from
+	}
+	changed := d.state == from && !d.halted
+	if changed {
+		d.state, d.since = to, time.Now()
+	}
+	d.mu.Unlock()
+	switch {
+	case changed && on:
+		d.log.Warn("gpu: a batch is late; the device gets no more until it is back", "wait", d.engine.config.MaxWait)
+	case changed:
+		d.log.Info("gpu: the late batch is back")
+	}
+}
+
+// unavailable takes a session that has failed out of use.
+func (d *device) unavailable(s *session) { d.session.CompareAndSwap(s, nil) }
+
+// refuse closes the device for good.
+func (d *device) refuse(reason error) {
+	fault := fmt.Errorf("%w: %w", errMismatch, reason)
+	d.halt(StateRefused, fault)
+	if s := d.session.Load(); s != nil {
+		s.fail(fault)
+	}
+}
+
+func (d *device) isHalted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.halted
+}
+
+// start puts a session into use.
+func (d *device) start(s *session) {
+	for _, w := range s.workers {
+		s.busy.Add(1)
+		go w.work()
+	}
+	d.set(StateOpen, nil, false, func() {
+		d.log.Info("gpu: the device is open", "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
+	})
+	d.session.Store(s)
+	if d.isHalted() { // refused meanwhile
+		s.fail(errMismatch)
+	}
+}
+
+// keep ends sessions that fail and opens new ones, until the engine is closed or the device halted. s is the one in use, nil if
+// opening it failed with fault.
+func (d *device) keep(s *session, fault error) {
+	defer d.engine.keepers.Done()
+	pause := d.engine.config.Backoff
+	for {
+		batches, resets := d.batches.Load(), d.resets.Load()
+		if s != nil {
+			select {
+			case <-s.broken:
+				fault = s.faultOf()
+				d.failed(fault)
+			case <-d.engine.closing:
+			}
+			d.unavailable(s)
+			if err := d.end(s); err != nil {
+				d.engine.closingError(err)
+				d.halt(StateClosed, err)
+			}
+			if d.batches.Load() > batches {
+				pause = d.engine.config.Backoff
+			}
+		}
+		if d.isHalted() || !d.rest(pause, fault) {
+			return
+		}
+		pause = min(2*pause, max(maxBackoff, d.engine.config.Backoff))
+		if s, fault = d.open(); s == nil {
+			d.failedToOpen(fault, d.resets.Load() > resets)
+			continue
+		}
+		d.reopened.Add(1)
+		d.start(s)
+	}
+}
+
+// rest waits before the device is opened again; it reports whether it is to be.
+func (d *device) rest(pause time.Duration, fault error) bool {
+	select {
+	case <-d.engine.closing:
+		return false
+	default:
+	}
+	d.set(StateReopening, fault, false, func() {
+		d.log.Warn("gpu: the device failed; operations run without it until it opens again", "error", fault, "pause", pause)
+	})
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-d.engine.closing:
+		return false
+	}
+}
+
+// failed counts a session's fault.
+func (d *device) failed(fault error) {
+	if errors.Is(fault, errMismatch) {
+		return // Refuse has counted it
+	}
+	d.faults.Add(1)
+	if fault == errHang {
+		d.hangs.Add(1)
+	}
+}
+
+// failedToOpen decides whether to try again. reset says that the context was reset before.
+func (d *device) failedToOpen(fault error, reset bool) {
+	var version *driver.VersionError
+	switch {
+	case errors.Is(fault, errMismatch):
+		d.halt(StateRefused, fault)
+	case errors.As(fault, &version):
+		d.halt(StateClosed, fault)
+	case errors.Is(fault, errStuck), reset && sticky(fault):
+		d.halt(StateClosed, fmt.Errorf("%w: %w", fault, errRestart))
+	}
+}
+
+// sticky says whether an error spoils the context it occurred in.
+func sticky(err error) bool {
+	var r driver.Result
+	return errors.As(err, &r) && r.Sticky()
+}
+
+// open opens a session, within a time.
+func (d *device) open() (*session, error) {
+	type opened struct {
+		s   *session
+		err error
+	}
+	result, given := make(chan opened), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		s, err := openSession(d)
+		select {
+		case result <- opened{s, err}:
+			if err == nil {
+				runtime.UnlockOSThread() // no context is left on it
+			}
+		case <-given: // nobody waits any more
+			if s != nil {
+				_ = s.freeAll()
+			}
+		}
+	}()
+	t := time.NewTimer(openTime)
+	defer t.Stop()
+	select {
+	case r := <-result:
+		return r.s, r.err
+	case <-t.C:
+		close(given)
+		return nil, errStuck
+	}
+}
+
+// end takes a session apart once its callers have left. An error says that the device must stay closed.
+func (d *device) end(s *session) error {
+	s.stop()
+	<-s.vacated
+	fault := s.faultOf()
+	idle := make(chan struct{})
+	go func() {
+		s.busy.Wait()
+		close(idle)
+	}()
+	hung := false
+	select {
+	case <-idle:
+	case <-s.hung:
+		hung = true
+	}
+	if !hung && !sticky(fault) {
+		err, returned := within(closeTime, func() error {
+			if err := s.api.CtxSetCurrent(s.context); err != nil {
+				return errors.Join(err, s.freeAll())
+			}
+			return s.freeAll()
+		})
+		return d.endError(err, returned)
+	}
+	s.wipe()
+	alone := false
+	err, returned := within(closeTime, func() (err error) {
+		alone, err = resetContext(s.api, d.number)
+		return err
+	})
+	switch {
+	case !returned:
+		return fmt.Errorf("%w: %w: %w", fault, errStuck, errRestart)
+	case !alone:
+		return fmt.Errorf("%w, and others in this process use its context: %w", fault, errRestart)
+	}
+	d.resets.Add(1)
+	if err != nil {
+		d.log.Debug("gpu: context reset", "error", err)
+	}
+	if hung {
+		t := time.NewTimer(closeTime)
+		defer t.Stop()
+		select {
+		case <-idle:
+		case <-t.C:
+			return fmt.Errorf("%w: %w: %w", fault, errStuck, errRestart)
+		}
+	}
+	return nil
+}
+
+// endError judges what freeing a session's things has come to.
+func (d *device) endError(err error, returned bool) error {
+	if !returned {
+		return fmt.Errorf("%w: %w", errStuck, errRestart)
+	}
+	if err != nil {
+		d.log.Debug("gpu: closing the device", "error", err)
+		d.engine.closingError(err)
+	}
+	return nil
+}
+
+// within runs fn on a thread of its own and waits for it for a time; returned says whether it has come back.
+func within(limit time.Duration, fn func() error) (err error, returned bool) {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: whatever context it had goes with it
+		result <- fn()
+	}()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case err := <-result:
+		return err, true
+	case <-t.C:
+		return nil, false
+	}
+}

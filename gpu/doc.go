@@ -1,0 +1,44 @@
+// Package gpu runs batches of KEM operations on CUDA devices: it finds the devices, keeps them open, collects the rows of many callers
+// into batches, and says when a device cannot be relied on. It knows bytes in rows of fixed size and the plans of package kernels; it
+// must not know what the rows mean, TLS, or how to do an operation without a device: whoever calls it does that when an error says so.
+//
+// # A row's way
+//
+// A caller reserves a row of a kind (a parameter set and an operation) in the batch that is being filled, writes its input
+// straight into the batch's pinned memory, submits it, waits, reads the output there and releases the row:
+//
+//	t, err := e.Reserve(kind, 1)
+//	if err != nil { ... } // no room, or no device: do it without
+//	defer t.Release()
+//	copy(t.Input(0), input)
+//	t.Submit()
+//	if err := t.Wait(ctx); err != nil { ... } // the context ended, or do it without
+//	copy(output, t.Output(0))
+//
+// All copies are made by the callers, each of its own row, so that the engine touches no memory of theirs: one whose context
+// ends releases its row and goes, and the batch goes on.
+//
+// # Batches
+//
+// Each device has workers: a goroutine locked to its OS thread, with one CUDA stream. A worker without work takes the batch that is open, whatever
+// is in it, and while its stream is busy the next batch fills. Nothing is timed: batches grow because the device is busy. Batches
+// of several kinds take turns. Waiting costs no processor: workers sleep in the driver on a blocking event or on a channel, and one channel a batch, closed when
+// its results are there, wakes all of its callers.
+//
+// # Bounds
+//
+// Pinned memory is Config.Buffers times a batch of Config.Capacity rows a device; where there is none left, Reserve refuses. A batch that has not
+// come back Config.MaxWait after its first row was reserved is given up by its callers, and until it does come back its device is passed over.
+// One that runs for Config.Hang counts as hung.
+//
+// # Faults
+//
+// After any error of the driver the rows of the batch get ErrFault, the device's session (context, modules, streams, memory) is ended and a new
+// one opened with growing pauses, after Config.Probes have come out right. An error that spoils the context, or a hang, is
+// answered by a reset of the context first; where the device then cannot be opened it stays closed until the process is started again, which is
+// how a card behaves after a fault in a kernel. Engine.Refuse closes a device for good. Engine.Stats says how each device stands.
+//
+// # Secrets
+//
+// Rows are wiped in pinned memory as they are released, and in device memory by the stream, after each batch.
+package gpu

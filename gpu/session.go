@@ -1,0 +1,371 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/kernels"
+)
+
+// A session is one opening of a device: its context and all that lives in it. It ends with the first fault, and is not mended.
+type session struct {
+	device  *device
+	api     driver.API
+	context driver.Context
+	modules map[kernels.Module]driver.Module
+	workers []*worker
+	undo    []func() error // what frees everything, in order of allocation
+
+	ready chan struct{} // a token for each batch that may be waiting
+	quit  chan struct{} // closed by stop
+	busy  sync.WaitGroup
+	late  atomic.Int32 // batches that callers gave up and the device has not finished
+	open  atomic.Int32 // batches that are not finished
+
+	mu       sync.Mutex
+	queues   []queue // by Kind.index
+	turn     int     // the kind to be looked at first
+	buffers  []*buffer
+	free     []*buffer
+	stopping bool
+	occupied int // batches that callers are in
+	fault    error
+
+	vacated chan struct{} // closed when the session is stopping and no caller touches its memory any more
+	broken  chan struct{} // closed by the first fault
+	hung    chan struct{} // closed when a worker does not come back
+}
+
+// A queue is the batches of one kind that wait for a worker.
+type queue struct {
+	open    atomic.Pointer[batch] // the one that callers join; the last of waiting, or with a worker that is about to seal it
+	waiting []*batch
+	buffers int // taken by the kind's batches
+}
+
+// reserve takes up to n rows in the open batch, or starts one.
+func (s *session) reserve(k *Kind, n int) (Ticket, error) {
+	if s.late.Load() > 0 {
+		return Ticket{}, ErrUnavailable
+	}
+	if b := s.queues[k.index].open.Load(); b != nil {
+		if first, got := b.join(n); got > 0 {
+			return Ticket{batch: b, first: first, rows: got}, nil
+		}
+	}
+	return s.start(k, n)
+}
+
+// start seals the kind's open batch if it is full, and takes rows in a new one.
+func (s *session) start(k *Kind, n int) (Ticket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return Ticket{}, ErrUnavailable
+	}
+	q := &s.queues[k.index]
+	if b := q.open.Load(); b != nil {
+		if first, got := b.join(n); got > 0 {
+			return Ticket{batch: b, first: first, rows: got}, nil
+		}
+		s.sealLocked(b)
+	}
+	// The last buffer is for a kind that has none: a crowd of one kind leaves a place for the others.
+	if len(s.free) == 0 || (len(s.free) == 1 && q.buffers > 0 && len(s.queues) > 1) {
+		return Ticket{}, ErrBusy
+	}
+	b := &batch{session: s, kind: k, opened: time.Now(), done: make(chan struct{})}
+	b.buffer, s.free = s.free[len(s.free)-1], s.free[:len(s.free)-1]
+	b.inUse.Store(2)
+	_, got := b.join(n)
+	b.timer = time.AfterFunc(s.device.engine.config.MaxWait, b.expire)
+	q.buffers++
+	q.waiting = append(q.waiting, b)
+	q.open.Store(b)
+	s.occupied++
+	s.open.Add(1)
+	select {
+	case s.ready <- struct{}{}:
+	default: // a token for each worker lies there
+	}
+	return Ticket{batch: b, rows: got}, nil
+}
+
+func (s *session) seal(b *batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealLocked(b)
+}
+
+// sealLocked closes a batch to further callers and fixes its size.
+func (s *session) sealLocked(b *batch) {
+	if b.sealed {
+		return
+	}
+	b.sealed = true
+	s.queues[b.kind.index].open.CompareAndSwap(b, nil)
+	b.size = min(int(b.joined.Or(sealedBit)&countMask), b.kind.capacity)
+}
+
+// take returns the next batch for a worker, of the kinds by turns, and waits for one. It returns nil when the session stops.
+func (s *session) take() *batch {
+	for {
+		if b, stopping := s.tryTake(); b != nil || stopping {
+			return b
+		}
+		select {
+		case <-s.ready:
+		case <-s.quit:
+		}
+	}
+}
+
+func (s *session) tryTake() (b *batch, stopping bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.queues {
+		q := &s.queues[(s.turn+i)%len(s.queues)]
+		if len(q.waiting) == 0 {
+			continue
+		}
+		b = q.waiting[0]
+		n := copy(q.waiting, q.waiting[1:])
+		q.waiting[n] = nil
+		q.waiting = q.waiting[:n]
+		s.turn = (s.turn + i + 1) % len(s.queues)
+		return b, false
+	}
+	return nil, s.stopping
+}
+
+// retire says that the device has finished with a batch's memory, and its callers have their answer.
+func (s *session) retire(b *batch) {
+	s.open.Add(-1)
+	if b.late {
+		s.lateBy(-1)
+	}
+	b.drop()
+}
+
+// lateBy counts batches that are late. While there are any the device gets no rows.
+func (s *session) lateBy(n int32) {
+	switch now := s.late.Add(n); {
+	case n > 0 && now == n:
+		s.device.stalled(true)
+	case now == 0:
+		s.device.stalled(false)
+	}
+}
+
+// vacate counts a batch whose callers have all left.
+func (s *session) vacate(*batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.occupied--
+	s.settleLocked()
+}
+
+func (s *session) settleLocked() {
+	if s.stopping && s.occupied == 0 {
+		close(s.vacated)
+	}
+}
+
+// recycle takes a batch's buffer back.
+func (s *session) recycle(b *batch) {
+	if b.unwiped.Load() {
+		clear(b.buffer.memory)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queues[b.kind.index].buffers--
+	s.free = append(s.free, b.buffer)
+}
+
+// stop lets no further batch begin.
+func (s *session) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopLocked()
+}
+
+func (s *session) stopLocked() {
+	if s.stopping {
+		return
+	}
+	s.stopping = true
+	close(s.quit)
+	s.settleLocked()
+}
+
+// fail ends the session with a fault, the first of which counts: batches that no worker has yet get ErrFault.
+func (s *session) fail(fault error) {
+	s.mu.Lock()
+	if s.fault != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.fault = fault
+	s.device.unavailable(s)
+	var left []*batch
+	for i := range s.queues {
+		left = append(left, s.queues[i].waiting...)
+		s.queues[i].waiting = nil
+	}
+	for _, b := range left {
+		s.sealLocked(b)
+	}
+	s.stopLocked()
+	s.mu.Unlock()
+	for _, b := range left {
+		b.finish(ErrFault)
+	}
+	close(s.broken)
+}
+
+// hang ends the session because a worker does not come back.
+func (s *session) hang() {
+	s.fail(errHang)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.hung:
+	default:
+		close(s.hung)
+	}
+}
+
+// openSession opens the device for cfg. It is called on a locked thread, which it leaves without a context.
+func openSession(d *device) (s *session, err error) {
+	e := d.engine
+	s = &session{
+		device: d, api: e.api, modules: make(map[kernels.Module]driver.Module), queues: make([]queue, len(e.kinds)),
+		ready: make(chan struct{}, e.config.Workers), quit: make(chan struct{}),
+		vacated: make(chan struct{}), broken: make(chan struct{}), hung: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.freeAll())
+			s = nil
+		}
+	}()
+	if s.context, err = retainContext(s.api, d.number); err != nil {
+		return s, err
+	}
+	s.undo = append(s.undo, func() error { return releaseContext(s.api, d.number) })
+	if err = s.api.CtxSetCurrent(s.context); err != nil {
+		return s, err
+	}
+	s.undo = append(s.undo, func() error { return s.api.CtxSetCurrent(0) })
+	if _, _, err = s.api.MemInfo(); err != nil { // a spoilt context says so
+		return s, err
+	}
+	if err = s.load(); err != nil {
+		return s, err
+	}
+	if err = s.allocate(); err != nil {
+		return s, err
+	}
+	if err = s.probe(); err != nil {
+		return s, err
+	}
+	return s, s.api.CtxSetCurrent(0)
+}
+
+// load loads the modules of the sets that are served.
+func (s *session) load() error {
+	for _, n := range s.device.engine.config.Sets {
+		module := kernels.Module{N: n, Multiplication: kernels.MMA}
+		text, err := module.PTX()
+		if err != nil {
+			return err
+		}
+		m, err := s.api.ModuleLoad(text)
+		if err != nil {
+			return err
+		}
+		s.modules[module] = m
+		s.undo = append(s.undo, func() error { return s.api.ModuleUnload(m) })
+	}
+	return nil
+}
+
+// allocate makes the buffers and the workers, in this order: memory is freed when the streams that use it have come to rest.
+func (s *session) allocate() error {
+	e := s.device.engine
+	size, scratch, err := s.device.sizes()
+	if err != nil {
+		return err
+	}
+	for range e.config.Buffers {
+		memory, err := s.api.HostAlloc(size)
+		if err != nil {
+			return err
+		}
+		s.buffers = append(s.buffers, &buffer{memory})
+		s.undo = append(s.undo, func() error { return s.api.HostFree(memory) })
+	}
+	s.wipe()
+	s.free = slices.Clone(s.buffers)
+	for range e.config.Workers {
+		w := &worker{session: s, functions: make(map[entry]driver.Function), filled: make(chan struct{}, 1)}
+		s.undo = append(s.undo, w.free)
+		if err := w.allocate(size, scratch); err != nil {
+			return err
+		}
+		s.workers = append(s.workers, w)
+	}
+	return nil
+}
+
+// probe runs the configured operations with known results.
+func (s *session) probe() error {
+	e := s.device.engine
+	host := s.free[0].memory
+	defer clear(host)
+	for i := range e.config.Probes {
+		p := &e.config.Probes[i]
+		k, err := e.Kind(p.Set, p.Operation)
+		if err != nil {
+			return err
+		}
+		copy(host, p.Input)
+		if err := s.workers[0].run(k, 1, host); err != nil {
+			return err
+		}
+		if status, output := host[k.results], host[k.results+statuses(1):][:k.output]; status != 0 || string(output) != string(p.Output) {
+			return fmt.Errorf("%w: probe of %v", errMismatch, k)
+		}
+	}
+	return nil
+}
+
+// faultOf returns the fault that ended the session, nil if it is good.
+func (s *session) faultOf() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+// wipe clears the pinned memory.
+func (s *session) wipe() {
+	for _, b := range s.buffers {
+		clear(b.memory)
+	}
+}
+
+// freeAll wipes and frees everything, on a locked thread. Errors are of interest only where nothing was wrong before.
+func (s *session) freeAll() error {
+	s.wipe()
+	var errs []error
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		errs = append(errs, s.undo[i]())
+	}
+	s.undo = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,89 @@
+package gpu
+
+import (
+	"fmt"
+	"time"
+)
+
+// A State is how a device stands.
+type State string
+
+// The states.
+const (
+	StateOpen      State = "open"
+	StateStalled   State = "stalled"               // a batch is late
+	StateReopening State = "reopening"             // it failed, and is opened again after a pause
+	StateClosed    State = "closed"                // it cannot be used by this process any more
+	StateRefused   State = "refused: wrong result" // a result was not the CPU's
+)
+
+// DeviceStats is a device's description, state and counters, which only grow.
+type DeviceStats struct {
+	Number            int    // as CUDA numbers devices
+	Name              string // "NVIDIA H200"
+	PCIBusID          string // "0000:17:00.0"
+	ComputeCapability string // "9.0"
+	Memory            uint64 // bytes
+
+	State     State
+	Since     time.Time // of the state
+	LastError string    // empty if there was none
+
+	Batches  uint64 // that ended well
+	Rows     uint64 // in them
+	Late     uint64 // batches that their callers gave up
+	Faults   uint64 // sessions that ended with a fault, hangs among them
+	Hangs    uint64
+	Resets   uint64 // of the context
+	Reopened uint64 // times that the device opened again
+
+	// Of a batch, from the start of the copy to the device to the results on the host.
+	LatencyP50, LatencyP99 time.Duration
+}
+
+// Latency returns the average time that a batch of the kind takes, on the device that is expected to be done first; 0 if there is
+// none, or none that was measured.
+func (e *Engine) Latency(k *Kind) time.Duration {
+	i, s := e.best(k, 0)
+	if s == nil {
+		return 0
+	}
+	return time.Duration(e.devices[i].latency[k.index].Value())
+}
+
+// Available says whether a device takes rows.
+func (e *Engine) Available() bool {
+	for _, d := range e.devices {
+		if s := d.session.Load(); s != nil && s.late.Load() == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Stats returns how each device stands.
+func (e *Engine) Stats() []DeviceStats {
+	var all []DeviceStats
+	for _, d := range e.devices {
+		all = append(all, d.stats())
+	}
+	return all
+}
+
+func (d *device) stats() DeviceStats {
+	quantiles := d.latencies.quantiles(0.5, 0.99)
+	st := DeviceStats{
+		Number: d.number, Name: d.info.Name, PCIBusID: d.info.PCIBusID, Memory: d.info.Memory,
+		ComputeCapability: fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor),
+		Batches:           d.batches.Load(), Rows: d.rows.Load(), Late: d.late.Load(), Faults: d.faults.Load(), Hangs: d.hangs.Load(),
+		Resets: d.resets.Load(), Reopened: d.reopened.Load(),
+		LatencyP50: quantiles[0], LatencyP99: quantiles[1],
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	st.State, st.Since = d.state, d.since
+	if d.fault != nil {
+		st.LastError = d.fault.Error()
+	}
+	return st
+}

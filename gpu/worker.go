@@ -1,0 +1,249 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/kernels"
+)
+
+// A worker runs batches in a stream of its own. Its methods are for one thread at a time, which has the session's context.
+type worker struct {
+	session *session
+	stream  driver.Stream
+	done    driver.Event
+	memory  driver.DevicePtr // a batch's input, then its results
+	size    int
+	scratch driver.DevicePtr
+	room    int // bytes of scratch
+
+	functions map[entry]driver.Function
+	plan      kernels.Plan
+	params    driver.Params
+	filled    chan struct{}
+
+	watchdog *time.Timer
+	current  atomic.Pointer[batch] // the one that runs
+}
+
+// entry names a kernel.
+type entry struct {
+	module kernels.Module
+	name   string
+}
+
+// work serves batches until the session stops.
+func (w *worker) work() {
+	s := w.session
+	defer s.busy.Done()
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and the context's hold on it
+	if err := s.api.CtxSetCurrent(s.context); err != nil {
+		s.fail(err)
+		return
+	}
+	w.watchdog = time.AfterFunc(time.Hour, w.bark)
+	defer w.watchdog.Stop()
+	for b := s.take(); b != nil; b = s.take() {
+		if !w.serve(b) {
+			return
+		}
+	}
+}
+
+// serve runs a batch; it reports whether the session is still good.
+func (w *worker) serve(b *batch) bool {
+	s := w.session
+	// A goroutine that is woken runs before all others that could run. Without stepping back here, the worker would
+	// seal the batch with the one row of whoever woke it, ahead of all callers that are about to reserve theirs.
+	runtime.Gosched()
+	s.seal(b)
+	b.awaitWriters(w.filled)
+	if b.over.Load() { // its callers gave up while it waited
+		<-b.done
+		s.retire(b)
+		return true
+	}
+	started := w.watch(b)
+	err := w.run(b.kind, b.size, b.buffer.memory)
+	w.unwatch()
+	if err != nil {
+		s.fail(err)
+		b.finish(ErrFault)
+		return false
+	}
+	s.device.count(b, time.Since(started))
+	if !b.finish(nil) {
+		<-b.done
+	}
+	s.retire(b)
+	return true
+}
+
+func (w *worker) watch(b *batch) (started time.Time) {
+	hang := w.session.device.engine.config.Hang
+	started = time.Now()
+	b.deadline = started.Add(hang)
+	w.current.Store(b)
+	w.watchdog.Reset(hang)
+	return started
+}
+
+func (w *worker) unwatch() {
+	w.watchdog.Stop()
+	w.current.Store(nil)
+}
+
+// bark is the watchdog's: the batch that runs has had its time. The worker is left in the driver.
+func (w *worker) bark() {
+	b := w.current.Load()
+	if b == nil || time.Now().Before(b.deadline) {
+		return // the bark was for the batch before, which has ended after all
+	}
+	w.session.hang()
+	b.finish(ErrFault)
+}
+
+// run puts n rows through the device: from the start of host, with the results after it as the kind says. It wipes the device's memory behind it.
+func (w *worker) run(k *Kind, n int, host []byte) error {
+	s := w.session
+	if err := k.set.Plan(&w.plan, k.operation, n, s.device.shape(), kernels.Options{}); err != nil {
+		return err
+	}
+	if err := w.reach(w.plan.ScratchSize); err != nil {
+		return err
+	}
+	results := aligned(w.plan.InputSize)
+	size := statuses(n) + w.plan.OutputSize
+	if err := s.api.CopyToDevice(w.memory, host[:w.plan.InputSize], w.stream); err != nil {
+		return err
+	}
+	addresses := [...]driver.DevicePtr{
+		kernels.Input: w.memory, kernels.Status: w.memory.Offset(results), kernels.Output: w.memory.Offset(results + statuses(n)),
+		kernels.Scratch: w.scratch, kernels.Table: 0, kernels.Index: 0,
+	}
+	if err := w.launch(addresses[:]); err != nil {
+		return err
+	}
+	if err := s.api.CopyToHost(host[k.results:k.results+size], w.memory.Offset(results), w.stream); err != nil {
+		return err
+	}
+	if err := s.api.EventRecord(w.done, w.stream); err != nil {
+		return err
+	}
+	if err := s.api.MemsetAsync(w.memory, 0, results+size, w.stream); err != nil {
+		return err
+	}
+	return s.api.EventSynchronize(w.done)
+}
+
+// launch puts the plan's launches into the stream; addresses are those of the plan's buffers.
+func (w *worker) launch(addresses []driver.DevicePtr) error {
+	for i := range w.plan.Launches {
+		l := &w.plan.Launches[i]
+		f, err := w.function(l)
+		if err != nil {
+			return err
+		}
+		w.params.Reset()
+		for _, a := range l.Args() {
+			if a.Pointer {
+				w.params.Ptr(addresses[a.Buffer].Offset(a.Offset))
+			} else {
+				w.params.Uint32(a.Value)
+			}
+		}
+		shape := driver.Shape{Grid: driver.Dim{X: l.Grid[0], Y: l.Grid[1]}, Block: driver.Dim{X: l.Block}, Shared: l.Shared}
+		if err := w.session.api.Launch(f, shape, &w.params, w.stream); err != nil {
+			return fmt.Errorf("launch of %s: %w", l.Kernel, err)
+		}
+	}
+	return nil
+}
+
+// function returns a launch's kernel, with leave for as much dynamic shared memory as a block may have.
+func (w *worker) function(l *kernels.Launch) (driver.Function, error) {
+	key := entry{l.Module, l.Kernel}
+	if f, ok := w.functions[key]; ok {
+		return f, nil
+	}
+	s := w.session
+	f, err := s.api.ModuleFunction(s.modules[l.Module], l.Kernel)
+	if err != nil {
+		return 0, err
+	}
+	info, err := s.api.FunctionInfo(f)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.api.SetMaxDynamicShared(f, s.device.info.MaxSharedPerBlock-info.SharedBytes); err != nil {
+		return 0, err
+	}
+	w.functions[key] = f
+	return f, nil
+}
+
+// allocate makes a stream, and memory for any batch of the engine's kinds.
+func (w *worker) allocate(size, scratch int) (err error) {
+	api := w.session.api
+	if w.stream, err = api.StreamCreate(0); err != nil {
+		return err
+	}
+	if w.done, err = api.EventCreate(driver.EventBlocking | driver.EventNoTiming); err != nil {
+		return err
+	}
+	if w.memory, err = api.MemAlloc(size); err != nil {
+		return err
+	}
+	w.size = size
+	// The padding between statuses and outputs is copied to the host too: not what the memory held before.
+	if err = api.MemsetAsync(w.memory, 0, size, w.stream); err != nil {
+		return err
+	}
+	return w.reach(scratch)
+}
+
+// reach makes the scratch memory n bytes at least.
+func (w *worker) reach(n int) (err error) {
+	if n <= w.room {
+		return nil
+	}
+	api := w.session.api
+	if w.scratch != 0 {
+		if err := api.StreamSynchronize(w.stream); err != nil {
+			return err
+		}
+		if err := api.MemFree(w.scratch); err != nil {
+			return err
+		}
+		w.scratch, w.room = 0, 0
+	}
+	if w.scratch, err = api.MemAlloc(n); err == nil {
+		w.room = n
+	}
+	return err
+}
+
+// free waits for the stream, wipes and frees what allocate made.
+func (w *worker) free() error {
+	api := w.session.api
+	var errs []error
+	if w.memory != 0 {
+		errs = append(errs, api.MemsetAsync(w.memory, 0, w.size, w.stream))
+	}
+	if w.stream != 0 {
+		errs = append(errs, api.StreamSynchronize(w.stream), api.StreamDestroy(w.stream))
+	}
+	if w.done != 0 {
+		errs = append(errs, api.EventDestroy(w.done))
+	}
+	for _, p := range []driver.DevicePtr{w.memory, w.scratch} {
+		if p != 0 {
+			errs = append(errs, api.MemFree(p))
+		}
+	}
+	return errors.Join(errs...)
+}

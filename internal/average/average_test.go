@@ -1,0 +1,55 @@
+package average
+
+import (
+	"math"
+	"sync"
+	"testing"
+)
+
+func TestAverage(t *testing.T) {
+	var a Average
+	if v := a.Value(); v != 0 {
+		t.Errorf("an average of nothing is %v", v)
+	}
+	a.Add(100)
+	if v := a.Value(); v != 100 {
+		t.Errorf("the first value gives %v", v)
+	}
+	a.Add(116)
+	if v := a.Value(); v != 101 {
+		t.Errorf("%v, want 101", v)
+	}
+	for range 400 {
+		a.Add(10)
+	}
+	if v := a.Value(); math.Abs(v-10) > 0.01 {
+		t.Errorf("%v after many tens", v)
+	}
+	before := a.Value()
+	a.Add(1e9)
+	if v, most := a.Value(), before*(1+Weight*(outlier-1)); v > most {
+		t.Errorf("an outlier gives %v, want at most %v", v, most)
+	}
+	for range 10_000 {
+		a.Add(0)
+	}
+	if v := a.Value(); v <= 0 {
+		t.Errorf("%v after zeros: as if nothing had been added", v)
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	var a Average
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				a.Add(7)
+			}
+		})
+	}
+	wg.Wait()
+	if v := a.Value(); v != 7 {
+		t.Errorf("%v of sevens", v)
+	}
+}
