@@ -44,20 +44,20 @@ func retainContext(api driver.API, device int) (driver.Context, error) {
 	return ctx, err
 }
 
-// releaseContext gives a context back, and tries again if the driver refuses: what is in the context goes with its last user only.
+// releaseContext gives a context back. The last user tries again if the driver refuses: with him goes all that is in the context.
 func releaseContext(api driver.API, device int) error {
 	u := contextOf(device)
 	u.Lock()
 	defer u.Unlock()
 	u.users--
 	err := api.PrimaryCtxRelease(device)
-	if err != nil {
+	if err != nil && u.users == 0 {
 		err = api.PrimaryCtxRelease(device)
 	}
 	return err
 }
 
-// resetContext resets the context of a user who is the only one, and then gives it back; alone says whether he is.
+// resetContext resets the context of a user who is the only one, and gives it back; alone says whether he is.
 func resetContext(api driver.API, device int) (alone bool, err error) {
 	u := contextOf(device)
 	u.Lock()

@@ -279,20 +279,12 @@ func (d *device) end(s *session) error {
 		s.busy.Wait()
 		close(idle)
 	}()
-	hung := false
 	select {
 	case <-idle:
+		if !sticky(fault) {
+			return d.free(s, fault)
+		}
 	case <-s.hung:
-		hung = true
-	}
-	if !hung && !sticky(fault) {
-		err, returned := within(closeTime, func() error {
-			if err := s.api.CtxSetCurrent(s.context); err != nil {
-				return errors.Join(err, s.freeAll())
-			}
-			return s.freeAll()
-		})
-		return d.endError(err, returned)
 	}
 	s.wipe()
 	alone := false
@@ -304,31 +296,37 @@ func (d *device) end(s *session) error {
 	case !returned:
 		return fmt.Errorf("%w: %w: %w", fault, errStuck, errRestart)
 	case !alone:
+		if !s.isHung() {
+			_ = d.free(s, fault) // leaves the reset to the others
+		}
 		return fmt.Errorf("%w, and others in this process use its context: %w", fault, errRestart)
 	}
 	d.resets.Add(1)
 	if err != nil {
 		d.log.Debug("gpu: context reset", "error", err)
 	}
-	if hung {
-		t := time.NewTimer(closeTime)
-		defer t.Stop()
-		select {
-		case <-idle:
-		case <-t.C:
-			return fmt.Errorf("%w: %w: %w", fault, errStuck, errRestart)
-		}
+	t := time.NewTimer(closeTime)
+	defer t.Stop()
+	select {
+	case <-idle:
+		return nil
+	case <-t.C:
+		return fmt.Errorf("%w: %w: %w", fault, errStuck, errRestart)
 	}
-	return nil
 }
 
-// endError judges what freeing a session's things has come to.
-func (d *device) endError(err error, returned bool) error {
+// free frees a session's things one by one; fault is what it has ended with.
+func (d *device) free(s *session, fault error) error {
+	err, returned := within(closeTime, func() error {
+		return errors.Join(s.api.CtxSetCurrent(s.context), s.freeAll())
+	})
 	if !returned {
 		return fmt.Errorf("%w: %w", errStuck, errRestart)
 	}
 	if err != nil {
 		d.log.Debug("gpu: closing the device", "error", err)
+	}
+	if fault == nil {
 		d.engine.closingError(err)
 	}
 	return nil

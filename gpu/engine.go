@@ -189,7 +189,7 @@ func (e *Engine) closingError(err error) {
 	select {
 	case <-e.closing:
 	default:
-		return
+		return // the device is only opened again
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

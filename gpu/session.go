@@ -240,6 +240,15 @@ func (s *session) hang() {
 	}
 }
 
+func (s *session) isHung() bool {
+	select {
+	case <-s.hung:
+		return true
+	default:
+		return false
+	}
+}
+
 // openSession opens the device for cfg. It is called on a locked thread, which it leaves without a context.
 func openSession(d *device) (s *session, err error) {
 	e := d.engine
