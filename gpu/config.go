@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -66,14 +65,14 @@ func (c Config) ready() (Config, error) {
 		c.Sets = []int{653, 761, 1277}
 	}
 	if len(c.Sets) == 0 {
-		return c, errors.New("gpu: Config.Sets is empty; nil means all")
+		return c, fmt.Errorf("%w: Sets is empty; nil means all", ErrConfig)
 	}
 	if c.Devices != nil && len(c.Devices) == 0 {
-		return c, errors.New("gpu: Config.Devices is empty; nil means all")
+		return c, fmt.Errorf("%w: Devices is empty; nil means all", ErrConfig)
 	}
 	for i, d := range c.Devices {
 		if d < 0 || slices.Contains(c.Devices[:i], d) {
-			return c, fmt.Errorf("gpu: Config.Devices names device %d twice, or below 0", d)
+			return c, fmt.Errorf("%w: Devices names device %d twice, or a number below 0", ErrConfig, d)
 		}
 	}
 	for _, n := range []struct {
@@ -93,7 +92,7 @@ func (c Config) ready() (Config, error) {
 			*n.value = n.none
 		}
 		if *n.value < n.least || *n.value > n.most {
-			return c, fmt.Errorf("gpu: Config.%s is %d; it must be from %d to %d", n.name, *n.value, n.least, n.most)
+			return c, fmt.Errorf("%w: %s is %d; it must be from %d to %d", ErrConfig, n.name, *n.value, n.least, n.most)
 		}
 	}
 	for _, d := range []struct {
@@ -109,7 +108,7 @@ func (c Config) ready() (Config, error) {
 			*d.value = d.none
 		}
 		if *d.value < 0 {
-			return c, fmt.Errorf("gpu: Config.%s is %v; it must not be negative", d.name, *d.value)
+			return c, fmt.Errorf("%w: %s is %v; it must not be negative", ErrConfig, d.name, *d.value)
 		}
 	}
 	if c.Logger == nil {

@@ -16,7 +16,7 @@ import (
 
 // How long the driver may take over what is done once a session.
 const (
-	openTime  = time.Minute // modules are compiled
+	openTime  = 30 * time.Second // modules are compiled
 	closeTime = 15 * time.Second
 )
 
@@ -95,7 +95,7 @@ func (d *device) set(state State, fault error, final bool, log func()) {
 
 // halt sets a state that does not change any more.
 func (d *device) halt(state State, fault error) {
-	d.set(state, fault, true, func() { d.log.Error("gpu: the device is "+string(state), "error", fault) })
+	d.set(state, fault, true, func() { d.log.Error("gpu: the device is "+state, "error", fault) })
 }
 
 // stalled takes note that batches have become late, or no longer are.
@@ -118,8 +118,19 @@ func (d *device) stalled(on bool) {
 	}
 }
 
-// unavailable takes a session that has failed out of use.
-func (d *device) unavailable(s *session) { d.session.CompareAndSwap(s, nil) }
+// failed takes a session out of use because of a fault, and counts it.
+func (d *device) failed(s *session, fault error) {
+	if !errors.Is(fault, errMismatch) { // which Refuse reports
+		d.faults.Add(1)
+	}
+	if fault == errHang {
+		d.hangs.Add(1)
+	}
+	d.set(StateReopening, fault, false, func() {
+		d.log.Warn("gpu: the device failed; operations run without it until it opens again", "error", fault)
+	})
+	d.session.CompareAndSwap(s, nil)
+}
 
 // refuse closes the device for good.
 func (d *device) refuse(reason error) {
@@ -138,14 +149,14 @@ func (d *device) isHalted() bool {
 
 // start puts a session into use.
 func (d *device) start(s *session) {
-	for _, w := range s.workers {
-		s.busy.Add(1)
-		go w.work()
-	}
 	d.set(StateOpen, nil, false, func() {
 		d.log.Info("gpu: the device is open", "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
 	})
 	d.session.Store(s)
+	for _, w := range s.workers {
+		s.busy.Add(1)
+		go w.work()
+	}
 	if d.isHalted() { // refused meanwhile
 		s.fail(errMismatch)
 	}
@@ -162,10 +173,9 @@ func (d *device) keep(s *session, fault error) {
 			select {
 			case <-s.broken:
 				fault = s.faultOf()
-				d.failed(fault)
 			case <-d.engine.closing:
 			}
-			d.unavailable(s)
+			d.session.CompareAndSwap(s, nil)
 			if err := d.end(s); err != nil {
 				d.engine.closingError(err)
 				d.halt(StateClosed, err)
@@ -174,7 +184,7 @@ func (d *device) keep(s *session, fault error) {
 				pause = d.engine.config.Backoff
 			}
 		}
-		if d.isHalted() || !d.rest(pause, fault) {
+		if d.isHalted() || !d.rest(pause) {
 			return
 		}
 		pause = min(2*pause, max(maxBackoff, d.engine.config.Backoff))
@@ -188,38 +198,27 @@ func (d *device) keep(s *session, fault error) {
 }
 
 // rest waits before the device is opened again; it reports whether it is to be.
-func (d *device) rest(pause time.Duration, fault error) bool {
+func (d *device) rest(pause time.Duration) bool {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-d.engine.closing:
+		return false
+	case <-t.C:
+	}
 	select {
 	case <-d.engine.closing:
 		return false
 	default:
-	}
-	d.set(StateReopening, fault, false, func() {
-		d.log.Warn("gpu: the device failed; operations run without it until it opens again", "error", fault, "pause", pause)
-	})
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
 		return true
-	case <-d.engine.closing:
-		return false
-	}
-}
-
-// failed counts a session's fault.
-func (d *device) failed(fault error) {
-	if errors.Is(fault, errMismatch) {
-		return // Refuse has counted it
-	}
-	d.faults.Add(1)
-	if fault == errHang {
-		d.hangs.Add(1)
 	}
 }
 
 // failedToOpen decides whether to try again. reset says that the context was reset before.
 func (d *device) failedToOpen(fault error, reset bool) {
+	d.set(StateReopening, fault, false, func() {
+		d.log.Warn("gpu: the device did not open and is tried again", "error", fault)
+	})
 	var version *driver.VersionError
 	switch {
 	case errors.Is(fault, errMismatch):

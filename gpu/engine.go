@@ -54,7 +54,7 @@ func Open(cfg Config) (*Engine, error) {
 func (e *Engine) checkProbe(p *Probe) error {
 	k, err := e.Kind(p.Set, p.Operation)
 	if err == nil && (len(p.Input) != k.input || len(p.Output) != k.output) {
-		err = fmt.Errorf("gpu: a probe of %v has %d and %d bytes, want %d and %d", k, len(p.Input), len(p.Output), k.input, k.output)
+		err = fmt.Errorf("%w: a probe of %v has %d and %d bytes, want %d and %d", ErrConfig, k, len(p.Input), len(p.Output), k.input, k.output)
 	}
 	return err
 }
@@ -75,11 +75,11 @@ func (e *Engine) find() error {
 		return fmt.Errorf("gpu: %w", driver.ErrNoDevice)
 	}
 	if len(numbers) > MaxDevices {
-		return fmt.Errorf("gpu: %d devices; the most is %d: name some in Config.Devices", len(numbers), MaxDevices)
+		return fmt.Errorf("%w: %d devices; the most is %d: name some in Devices", ErrConfig, len(numbers), MaxDevices)
 	}
 	for _, n := range numbers {
 		if n >= count {
-			return fmt.Errorf("gpu: Config.Devices names device %d; this machine has %d", n, count)
+			return fmt.Errorf("%w: Devices names device %d; this machine has %d", ErrConfig, n, count)
 		}
 		info, err := e.api.DeviceInfo(n)
 		if err != nil {

@@ -14,6 +14,9 @@ var (
 	ErrFault = errors.New("gpu: the device failed")
 )
 
+// ErrConfig is wrapped by what Open reports of its Config.
+var ErrConfig = errors.New("gpu: Config")
+
 // What ends a session, beside errors of the driver.
 var (
 	errHang     = errors.New("gpu: a batch did not end")

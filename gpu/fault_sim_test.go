@@ -21,9 +21,8 @@ import (
 func awaitState(t *testing.T, e *Engine, device int, want State) DeviceStats {
 	t.Helper()
 	for until := time.Now().Add(enough); ; runtime.Gosched() {
-		serves := e.devices[device].session.Load() != nil
 		st := e.Stats()[device]
-		if st.State == want && (want != StateOpen || serves) {
+		if st.State == want && (want != StateOpen || e.devices[device].session.Load() != nil) {
 			return st
 		}
 		if time.Now().After(until) {

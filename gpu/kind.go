@@ -56,7 +56,7 @@ func newKinds(sets []int, capacity int) ([]*Kind, error) {
 	for _, n := range sets {
 		set, err := kernels.NewSet(n)
 		if err != nil {
-			return nil, fmt.Errorf("gpu: Config.Sets: %w", err)
+			return nil, fmt.Errorf("%w: Sets: %w", ErrConfig, err)
 		}
 		for _, op := range kernels.Operations() {
 			k := &Kind{index: len(kinds), set: set, operation: op, input: set.InputSize(op, false), output: set.OutputSize(op), capacity: capacity}

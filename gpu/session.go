@@ -33,7 +33,7 @@ type session struct {
 	buffers  []*buffer
 	free     []*buffer
 	stopping bool
-	occupied int // batches that callers are in
+	occupied map[*batch]struct{} // batches that callers are in
 	fault    error
 
 	vacated chan struct{} // closed when the session is stopping and no caller touches its memory any more
@@ -87,7 +87,7 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	q.buffers++
 	q.waiting = append(q.waiting, b)
 	q.open.Store(b)
-	s.occupied++
+	s.occupied[b] = struct{}{}
 	s.open.Add(1)
 	select {
 	case s.ready <- struct{}{}:
@@ -162,16 +162,32 @@ func (s *session) lateBy(n int32) {
 	}
 }
 
-// vacate counts a batch whose callers have all left.
-func (s *session) vacate(*batch) {
+// vacate takes note that a batch's callers have all left.
+func (s *session) vacate(b *batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.occupied--
+	delete(s.occupied, b)
 	s.settleLocked()
 }
 
+// inFlight returns how many rows are in batches that have not ended.
+func (s *session) inFlight() (rows int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for b := range s.occupied {
+		switch {
+		case b.over.Load():
+		case b.sealed:
+			rows += b.size
+		default:
+			rows += min(int(b.joined.Load()&countMask), b.kind.capacity) // who finds it full has counted himself too
+		}
+	}
+	return rows
+}
+
 func (s *session) settleLocked() {
-	if s.stopping && s.occupied == 0 {
+	if s.stopping && len(s.occupied) == 0 {
 		close(s.vacated)
 	}
 }
@@ -211,7 +227,7 @@ func (s *session) fail(fault error) {
 		return
 	}
 	s.fault = fault
-	s.device.unavailable(s)
+	s.device.failed(s, fault)
 	var left []*batch
 	for i := range s.queues {
 		left = append(left, s.queues[i].waiting...)
@@ -254,7 +270,8 @@ func openSession(d *device) (s *session, err error) {
 	e := d.engine
 	s = &session{
 		device: d, api: e.api, modules: make(map[kernels.Module]driver.Module), queues: make([]queue, len(e.kinds)),
-		ready: make(chan struct{}, e.config.Workers), quit: make(chan struct{}),
+		occupied: make(map[*batch]struct{}),
+		ready:    make(chan struct{}, e.config.Workers), quit: make(chan struct{}),
 		vacated: make(chan struct{}), broken: make(chan struct{}), hung: make(chan struct{}),
 	}
 	defer func() {

@@ -6,7 +6,7 @@ import (
 )
 
 // A State is how a device stands.
-type State string
+type State = string
 
 // The states.
 const (
@@ -17,7 +17,7 @@ const (
 	StateRefused   State = "refused: wrong result" // a result was not the CPU's
 )
 
-// DeviceStats is a device's description, state and counters, which only grow.
+// DeviceStats is a device's description, state and counters, which only grow, but for InFlight.
 type DeviceStats struct {
 	Number            int    // as CUDA numbers devices
 	Name              string // "NVIDIA H200"
@@ -29,6 +29,7 @@ type DeviceStats struct {
 	Since     time.Time // of the state
 	LastError string    // empty if there was none
 
+	InFlight int    // rows in batches that have not ended
 	Batches  uint64 // that ended well
 	Rows     uint64 // in them
 	Late     uint64 // batches that their callers gave up
@@ -78,6 +79,9 @@ func (d *device) stats() DeviceStats {
 		Batches:           d.batches.Load(), Rows: d.rows.Load(), Late: d.late.Load(), Faults: d.faults.Load(), Hangs: d.hangs.Load(),
 		Resets: d.resets.Load(), Reopened: d.reopened.Load(),
 		LatencyP50: quantiles[0], LatencyP99: quantiles[1],
+	}
+	if s := d.session.Load(); s != nil {
+		st.InFlight = s.inFlight()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
@@ -15,9 +16,16 @@ import (
 // goroutine, a batch on as many goroutines as there are processors.
 type cpuEngine struct {
 	log *slog.Logger
+	// observe, unless nil, is told how long n requests like r took without what a
+	// device can't do.
+	observe func(r *request, n int, took time.Duration)
 }
 
 func (*cpuEngine) name() string { return "cpu" }
+
+func (*cpuEngine) keyGroup() int { return ctruprime.MaxKeyGroup * runtime.GOMAXPROCS(0) }
+
+func (*cpuEngine) stats(*Stats) {}
 
 func (*cpuEngine) close() {}
 
@@ -68,23 +76,51 @@ func (e *cpuEngine) piece(ctx context.Context, piece []request) {
 		fail(piece, context.Cause(ctx))
 		return
 	}
+	r := &piece[0]
+	if r.err = classical(r); r.err == nil {
+		e.encapsulations(piece)
+	}
+}
+
+// encapsulations carries out all that classical leaves of a piece.
+func (e *cpuEngine) encapsulations(piece []request) {
+	r := &piece[0]
+	var start time.Time
+	if e.observe != nil {
+		start = time.Now()
+	}
 	if len(piece) > 1 {
 		generateKeys(piece)
-		return
+	} else {
+		r.err = encapsulation(r)
 	}
-	r := &piece[0]
+	if e.observe != nil && r.err == nil {
+		e.observe(r, len(piece), time.Since(start))
+	}
+}
+
+// classical carries out the X25519 half of a hybrid's request, and nothing of
+// any other.
+func classical(r *request) error {
+	switch r.op {
+	case opServerExchange:
+		return serverX25519(r)
+	case opClientFinish:
+		return agree(r.out[:x25519Size], r.x, r.peer[:x25519Size])
+	}
+	return nil
+}
+
+// encapsulation carries out all that classical leaves of a request.
+func encapsulation(r *request) error {
+	pk, seed, ct, ss := kemParts(r)
 	switch r.op {
 	case opGenerateKey:
-		r.err = r.scheme.GenerateKeyBytes(r.out, r.own)
-	case opEncapsulate:
-		n := r.scheme.CiphertextSize()
-		r.err = encapsulate(r, r.out[:n], r.out[n:], r.peer, r.own)
-	case opDecapsulate:
-		r.err = decapsulate(r, r.out, r.peer)
-	case opServerExchange:
-		r.err = serverExchange(r)
-	case opClientFinish:
-		r.err = clientFinish(r)
+		return r.scheme.GenerateKeyBytes(r.out, r.own)
+	case opEncapsulate, opServerExchange:
+		return encapsulate(r, ct, ss, pk, seed)
+	default:
+		return decapsulate(r, ss, ct)
 	}
 }
 
@@ -120,25 +156,18 @@ func decapsulate(r *request, ss, ct []byte) error {
 	return r.scheme.DecapsulateBytes(ss, r.own, ct)
 }
 
-func serverExchange(r *request) error {
-	ctEnd := x25519Size + r.scheme.CiphertextSize()
-	share, secret := r.out[:ctEnd], r.out[ctEnd:]
+// serverX25519 makes the server's ephemeral X25519 share and the secret of it.
+func serverX25519(r *request) error {
 	x, err := ecdh.X25519().NewPrivateKey(r.own[:x25519Size])
 	if err != nil {
 		return err
 	}
+	secret := r.out[x25519Size+r.scheme.CiphertextSize():]
 	if err := agree(secret[:x25519Size], x, r.peer[:x25519Size]); err != nil {
 		return err
 	}
-	copy(share, x.PublicKey().Bytes())
-	return encapsulate(r, share[x25519Size:], secret[x25519Size:], r.peer[x25519Size:], r.own[x25519Size:])
-}
-
-func clientFinish(r *request) error {
-	if err := agree(r.out[:x25519Size], r.x, r.peer[:x25519Size]); err != nil {
-		return err
-	}
-	return decapsulate(r, r.out[x25519Size:], r.peer[x25519Size:])
+	copy(r.out, x.PublicKey().Bytes())
+	return nil
 }
 
 // agree computes an X25519 shared secret (RFC 7748, section 6.1) into secret.

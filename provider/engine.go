@@ -50,6 +50,25 @@ type request struct {
 	privateKey *ctruprime.PrivateKey
 	out        []byte
 	err        error
+	device     bool // a device made the result
+}
+
+// kemParts returns where the parts of a request's KEM operation lie: the public
+// key, the seed, the ciphertext and the shared key, as far as the operation has
+// them. A part that the request has only parsed is nil.
+func kemParts(r *request) (pk, seed, ct, ss []byte) {
+	n := r.scheme.CiphertextSize()
+	switch r.op {
+	case opEncapsulate:
+		return r.peer, r.own, r.out[:n], r.out[n:]
+	case opDecapsulate:
+		return nil, nil, r.peer, r.out
+	case opServerExchange:
+		return r.peer[x25519Size:], r.own[x25519Size:], r.out[x25519Size : x25519Size+n], r.out[x25519Size+n+x25519Size:]
+	case opClientFinish:
+		return nil, nil, r.peer[x25519Size:], r.out[x25519Size:]
+	}
+	return nil, nil, nil, nil
 }
 
 // outSize is the length in bytes of an operation's result.
@@ -78,6 +97,10 @@ type engine interface {
 	// then has ctx's cause for its err. Once serve has returned, the engine
 	// touches no memory of the batch any more. serve may be called concurrently.
 	serve(ctx context.Context, batch []request)
+	// keyGroup is how many key generations it carries out best at once.
+	keyGroup() int
+	// stats adds what the engine knows to a snapshot.
+	stats(*Stats)
 	// close waits for nothing: the Provider calls it when no serve is running.
 	close()
 }

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"crypto/rand"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +24,7 @@ type keyPool struct {
 	scheme *ctruprime.Scheme
 	size   int
 	serve  func(context.Context, []request)
+	group  func() int // keys to ask for at once while callers wait
 
 	start  sync.Once
 	wake   chan struct{} // holds a token while there may be work
@@ -45,8 +45,8 @@ type keyOrError struct {
 	err error
 }
 
-func newKeyPool(s *ctruprime.Scheme, size int, serve func(context.Context, []request)) *keyPool {
-	k := &keyPool{scheme: s, size: size, serve: serve, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newKeyPool(s *ctruprime.Scheme, size int, serve func(context.Context, []request), group func() int) *keyPool {
+	k := &keyPool{scheme: s, size: size, serve: serve, group: group, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
 }
@@ -156,7 +156,7 @@ func (k *keyPool) demand() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n := len(k.waiters); n > 0 {
-		return min(n, ctruprime.MaxKeyGroup*runtime.GOMAXPROCS(0))
+		return min(n, k.group())
 	}
 	if len(k.stock) < k.lowWater() || len(k.stock) == 0 {
 		return min(ctruprime.MaxKeyGroup, k.size-len(k.stock))

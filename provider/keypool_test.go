@@ -150,7 +150,7 @@ func TestKeyPoolCancel(t *testing.T) {
 
 // A key delivered to a caller that is leaving is not lost either.
 func TestKeyPoolAbandonAfterDelivery(t *testing.T) {
-	k := newKeyPool(ctruprime.Scheme653(), 4, nil)
+	k := newKeyPool(ctruprime.Scheme653(), 4, nil, nil)
 	w := make(chan keyOrError, 1)
 	w <- keyOrError{sk: []byte{1}}
 	k.abandon(w)

@@ -29,8 +29,13 @@ type Config struct {
 	// parameter set that is in use: 0 means DefaultKeyPoolSize, a negative
 	// value means none (each key is then generated when asked for).
 	KeyPoolSize int
+	// Engine says what serves calls; empty means EngineAuto.
+	Engine Engine
+	// GPU configures the use of GPUs, if there are any.
+	GPU GPU
 	// Logger receives what no caller can be told, such as the place of an
-	// engine's panic. Key material is never logged. Nil means slog.Default().
+	// engine's panic, and the changes in a device's state. Key material is never
+	// logged. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -50,7 +55,9 @@ type Provider struct {
 // closedBit in Provider.running says that Close was called.
 const closedBit = 1 << 62
 
-// Open returns a Provider, or an error that names the field of Config at fault.
+// Open returns a Provider, or an error that names the field of Config at fault,
+// or says why EngineGPU can't be had. It may take some tenths of a second where
+// there are GPUs.
 func Open(cfg Config) (*Provider, error) {
 	if cfg.KeyPoolSize > MaxKeyPoolSize {
 		return nil, fmt.Errorf("provider: KeyPoolSize is %d; the most is %d", cfg.KeyPoolSize, MaxKeyPoolSize)
@@ -59,7 +66,11 @@ func Open(cfg Config) (*Provider, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	return open(cfg, log, &cpuEngine{log: log}), nil
+	e, err := newEngine(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	return open(cfg, log, e), nil
 }
 
 // open is Open with the engine given.
@@ -69,7 +80,7 @@ func open(cfg Config, log *slog.Logger, e engine) *Provider {
 		engine:  e,
 		pools:   map[*ctruprime.Scheme]*keyPool{},
 		stats:   map[*ctruprime.Scheme]*counters{},
-		schemes: []*ctruprime.Scheme{ctruprime.Scheme653(), ctruprime.Scheme761(), ctruprime.Scheme1277()},
+		schemes: schemes,
 		idle:    make(chan struct{}, 1),
 	}
 	size := cfg.KeyPoolSize
@@ -79,7 +90,7 @@ func open(cfg Config, log *slog.Logger, e engine) *Provider {
 	for _, s := range p.schemes {
 		p.stats[s] = new(counters)
 		if size > 0 {
-			p.pools[s] = newKeyPool(s, size, p.serve)
+			p.pools[s] = newKeyPool(s, size, p.serve, e.keyGroup)
 		}
 	}
 	return p

@@ -309,13 +309,13 @@ func TestStats(t *testing.T) {
 		}
 	}
 	p.ServerExchange(t.Context(), s, append(make([]byte, 32), c.share[32:]...))
-	if got, want := operationStats(p, s, opServerExchange), (OperationStats{"CTRU-Prime-1277", "server-exchange", 3, 1, 0}); got != want {
+	if got, want := operationStats(p, s, opServerExchange), (OperationStats{"CTRU-Prime-1277", "server-exchange", 3, 0, 1, 0}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := operationStats(p, ctruprime.Scheme761(), opServerExchange); got.Served != 0 {
 		t.Errorf("%+v, want nothing of the other set", got)
 	}
-	if st := p.Stats(); st.Engine != "cpu" || len(st.KeyPools) != 0 || len(st.Operations) != 3*int(operations) {
+	if st := p.Stats(); st.Engine != EngineCPU || st.GPU != nil || st.Routing != nil || len(st.KeyPools) != 0 || len(st.Operations) != 3*int(operations) {
 		t.Errorf("%+v", st)
 	}
 }

@@ -3,16 +3,19 @@ package provider
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
-// Stats is a snapshot of a Provider's counters. They only grow, but for a
-// pool's Level.
+// Stats is a snapshot of a Provider's counters. They only grow, but for what
+// describes a state: a pool's Level, a device's, and the routing.
 type Stats struct {
-	Engine     string
+	Engine     Engine           // what is there: EngineAuto without a GPU has become EngineCPU
 	Operations []OperationStats // every parameter set and operation, in a fixed order
 	KeyPools   []KeyPoolStats   // one a parameter set; none without pools
+	GPU        *GPUStats        // nil without a GPU
+	Routing    *RoutingStats    // nil but for EngineAuto with a GPU
 }
 
 // OperationStats counts one operation of one parameter set.
@@ -20,6 +23,7 @@ type OperationStats struct {
 	Scheme     string // "CTRU-Prime-761"
 	Operation  string // "generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish"
 	Served     uint64 // results handed out
+	ByGPU      uint64 // those of them that a GPU made
 	PeerFaults uint64 // refused because of what the peer sent
 	Failures   uint64 // ended by the context, by Close or by a fault of the engine
 }
@@ -34,8 +38,68 @@ type KeyPoolStats struct {
 	Waits     uint64 // calls that found the pool empty
 }
 
+// GPUStats counts what the GPUs did, and what the CPU did in their place.
+type GPUStats struct {
+	Devices []DeviceStats
+
+	Served uint64 // operations that a device carried out
+	// Operations meant for a device that the CPU carried out, because
+	Full        uint64 // all batches were full,
+	Unavailable uint64 // no device was open,
+	Late        uint64 // the batch took longer than GPU.MaxWait,
+	Faulted     uint64 // the device failed.
+
+	Checked    uint64 // results that were computed again on the CPU
+	Mismatches uint64 // those of them that were wrong; each closes a device for good
+}
+
+// DeviceStats is a GPU's description, its state and its counters.
+type DeviceStats struct {
+	Number            int    // as CUDA numbers devices
+	Name              string // "NVIDIA H200"
+	PCIBusID          string // "0000:17:00.0"
+	ComputeCapability string // "9.0"
+	Memory            uint64 // bytes
+
+	// State is "open"; "stalled" while a batch is late; "reopening" after a
+	// fault, until the device has been opened again; "closed", which only a
+	// restart of the process changes; or "refused: wrong result", the same.
+	State     string
+	Since     time.Time // of the state
+	LastError string    // empty if there was none
+
+	InFlight int    // operations in batches that have not ended
+	Batches  uint64 // that ended well
+	Rows     uint64 // operations in them
+	Late     uint64 // batches that took longer than GPU.MaxWait
+	Faults   uint64 // times that the device failed, hangs among them
+	Hangs    uint64
+	Resets   uint64 // of the CUDA context
+	Reopened uint64 // times that it was opened again
+
+	// Of a batch, from pinned memory to pinned memory.
+	LatencyP50, LatencyP99 time.Duration
+}
+
+// RoutingStats says how EngineAuto decides now: an operation goes to a GPU while
+// Load is at least one processor, and the batch that it would join is worth it.
+type RoutingStats struct {
+	// Load is how many processors key exchanges would keep busy if the CPU did
+	// them all, averaged over the latest calls.
+	Load   float64
+	Routes []RouteStats // of the parameter sets and operations that were measured, in a fixed order
+}
+
+// RouteStats is what one operation was measured to take.
+type RouteStats struct {
+	Scheme, Operation string
+	CPUCost           time.Duration // of one, on a CPU
+	BatchLatency      time.Duration // of a batch, on a GPU
+	Threshold         float64       // operations in flight from which on the GPU gets them
+}
+
 // counters are the counts of one parameter set.
-type counters [operations]struct{ served, peerFaults, failures atomic.Uint64 }
+type counters [operations]struct{ served, byGPU, peerFaults, failures atomic.Uint64 }
 
 func (c *counters) count(r *request) {
 	n := &c[r.op]
@@ -43,6 +107,9 @@ func (c *counters) count(r *request) {
 	switch {
 	case r.err == nil:
 		n.served.Add(1)
+		if r.device {
+			n.byGPU.Add(1)
+		}
 	case errors.As(r.err, &peer):
 		n.peerFaults.Add(1)
 	default:
@@ -53,12 +120,13 @@ func (c *counters) count(r *request) {
 // Stats returns the counters as they stand. Calls in flight may be counted in
 // part.
 func (p *Provider) Stats() Stats {
-	st := Stats{Engine: p.engine.name()}
+	st := Stats{Engine: Engine(p.engine.name())}
+	p.engine.stats(&st)
 	for _, s := range p.schemes {
 		for op := range operations {
 			n := &p.stats[s][op]
 			st.Operations = append(st.Operations, OperationStats{Scheme: s.Name(), Operation: op.String(),
-				Served: n.served.Load(), PeerFaults: n.peerFaults.Load(), Failures: n.failures.Load()})
+				Served: n.served.Load(), ByGPU: n.byGPU.Load(), PeerFaults: n.peerFaults.Load(), Failures: n.failures.Load()})
 		}
 		if k := p.pools[s]; k != nil {
 			st.KeyPools = append(st.KeyPools, k.stats(s))

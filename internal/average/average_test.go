@@ -53,3 +53,22 @@ func TestConcurrent(t *testing.T) {
 		t.Errorf("%v of sevens", v)
 	}
 }
+
+func TestLevel(t *testing.T) {
+	var l Level
+	if got := l.Add(0); got != 0 {
+		t.Errorf("%v of a zero", got)
+	}
+	if got := l.Add(16); got != 1 || l.Value() != 1 {
+		t.Errorf("%v, want 1", got)
+	}
+	if got := l.Add(0); got != 1-Weight {
+		t.Errorf("%v, want %v", got, 1-Weight)
+	}
+	for range 300 {
+		l.Add(1000)
+	}
+	if got := l.Value(); math.Abs(got-1000) > 0.01 {
+		t.Errorf("%v after many thousands", got)
+	}
+}

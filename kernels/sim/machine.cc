@@ -85,6 +85,7 @@ Context *Machine::make_primary(Device &device) {
 void Machine::destroy_primary(Device &device, std::unique_lock<std::mutex> &lock) {
     Context *context = device.primary.get();
     context->dead = true;
+    device.hanging = false;
     for (auto &[handle, stream] : context->streams)
         if (stream->running) stream->running->cancelled = true;
     wake_streams(device);

@@ -1,0 +1,417 @@
+//go:build !nogpu
+
+package provider
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/ctrutls/ctrutls/gpu"
+	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
+)
+
+// A gpuEngine carries out requests on GPUs: the KEM in batches, X25519 in the
+// caller's goroutine meanwhile. What the devices don't do, for whatever reason,
+// it has the CPU do.
+type gpuEngine struct {
+	gpu   *gpu.Engine
+	cpu   *cpuEngine
+	log   *slog.Logger
+	kinds [operations]map[*ctruprime.Scheme]*gpu.Kind
+	every uint64 // results to a check; 0: none
+
+	results atomic.Uint64 // of devices
+
+	full, unavailable, late, faulted atomic.Uint64
+	checked, mismatches              atomic.Uint64
+}
+
+// deviceOperations are the devices' operations by ours.
+var deviceOperations = [operations]gpu.Operation{
+	opGenerateKey: gpu.KeyGen, opEncapsulate: gpu.Encaps, opDecapsulate: gpu.Decaps, opServerExchange: gpu.Encaps, opClientFinish: gpu.Decaps,
+}
+
+// openGPU opens the devices that cfg names; cpu stands in for them.
+func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
+	if cfg.Schemes == nil {
+		cfg.Schemes = schemes
+	}
+	e := &gpuEngine{cpu: cpu, log: log}
+	switch {
+	case cfg.CheckEvery == 0:
+		e.every = DefaultCheckEvery
+	case cfg.CheckEvery > 0:
+		e.every = uint64(cfg.CheckEvery)
+	}
+	c := gpu.Config{Library: cfg.Library, Devices: cfg.Devices, Workers: cfg.Workers, Capacity: cfg.Capacity, Buffers: cfg.Buffers,
+		MaxWait: cfg.MaxWait, Hang: cfg.Hang, Backoff: cfg.Backoff, Logger: log}
+	for _, s := range cfg.Schemes {
+		n, err := degree(s)
+		if err != nil {
+			return nil, err
+		}
+		c.Sets = append(c.Sets, n)
+		probes, err := probes(s, n)
+		if err != nil {
+			return nil, err
+		}
+		c.Probes = append(c.Probes, probes...)
+	}
+	if err := e.open(c); err != nil {
+		return nil, err
+	}
+	for op := range operations {
+		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
+		for i, s := range cfg.Schemes {
+			k, err := e.gpu.Kind(c.Sets[i], deviceOperations[op])
+			if err != nil {
+				return nil, errors.Join(err, e.gpu.Close())
+			}
+			e.kinds[op][s] = k
+		}
+	}
+	return e, nil
+}
+
+// open opens the devices and tells a machine without any from a fault.
+func (e *gpuEngine) open(c gpu.Config) (err error) {
+	e.gpu, err = gpu.Open(c)
+	switch {
+	case errors.Is(err, driver.ErrNoDriver), errors.Is(err, driver.ErrNoDevice):
+		return fmt.Errorf("%w: %w", errNoGPU, err)
+	case errors.Is(err, gpu.ErrConfig):
+		return fmt.Errorf("%w: %w", errConfig, err)
+	}
+	return err
+}
+
+// degree returns the number in a parameter set's name.
+func degree(s *ctruprime.Scheme) (n int, err error) {
+	for i, known := range schemes {
+		if s == known {
+			return []int{653, 761, 1277}[i], nil
+		}
+	}
+	return 0, fmt.Errorf("%w: Schemes holds an unknown parameter set; use ctruprime.Scheme653(), Scheme761() or Scheme1277()", errConfig)
+}
+
+// probes returns one operation of each kind with the CPU's result.
+func probes(s *ctruprime.Scheme, n int) ([]gpu.Probe, error) {
+	seed := make([]byte, ctruprime.KeySeedSize)
+	sk := make([]byte, s.PrivateKeySize())
+	ct, ss := make([]byte, s.CiphertextSize()), make([]byte, s.SharedKeySize())
+	for i := range seed {
+		seed[i] = byte(i)
+	}
+	if err := s.GenerateKeyBytes(sk, seed); err != nil {
+		return nil, err
+	}
+	pk := s.PublicKeyOf(sk)
+	if err := s.EncapsulateBytes(ct, ss, pk, seed[:ctruprime.SeedSize]); err != nil {
+		return nil, err
+	}
+	return []gpu.Probe{
+		{Set: n, Operation: gpu.KeyGen, Input: seed, Output: sk},
+		{Set: n, Operation: gpu.Encaps, Input: join(pk, seed[:ctruprime.SeedSize]), Output: join(ct, ss)},
+		{Set: n, Operation: gpu.Decaps, Input: join(sk, ct), Output: ss},
+	}, nil
+}
+
+func join(a, b []byte) []byte { return append(bytes.Clone(a), b...) }
+
+func (*gpuEngine) name() string { return string(EngineGPU) }
+
+func (e *gpuEngine) close() {
+	if err := e.gpu.Close(); err != nil {
+		e.log.Warn("provider: closing the GPUs", "error", err)
+	}
+}
+
+func (e *gpuEngine) available() bool { return e.gpu.Available() }
+
+func (e *gpuEngine) latency(r *request) float64 {
+	k := e.kinds[r.op][r.scheme]
+	if k == nil {
+		return -1
+	}
+	return float64(e.gpu.Latency(k))
+}
+
+func (e *gpuEngine) keyGroup() int {
+	if e.gpu.Available() {
+		return max(e.gpu.Capacity(), e.cpu.keyGroup())
+	}
+	return e.cpu.keyGroup()
+}
+
+func (e *gpuEngine) stats(st *Stats) {
+	st.GPU = &GPUStats{Served: e.results.Load(), Full: e.full.Load(), Unavailable: e.unavailable.Load(), Late: e.late.Load(),
+		Faulted: e.faulted.Load(), Checked: e.checked.Load(), Mismatches: e.mismatches.Load()}
+	for _, d := range e.gpu.Stats() {
+		st.GPU.Devices = append(st.GPU.Devices, DeviceStats(d))
+	}
+}
+
+// serve implements engine. A batch of many passes through as many device batches
+// as there is room for, and what finds none goes to the CPU.
+func (e *gpuEngine) serve(ctx context.Context, batch []request) {
+	if len(batch) == 1 {
+		if !e.one(ctx, &batch[0]) {
+			e.cpu.serve(ctx, batch)
+		}
+		return
+	}
+	f := flight{engine: e, ctx: ctx}
+	defer f.abandon()
+	for len(batch) > 0 {
+		n := 1
+		for n < len(batch) && batch[n].op == batch[0].op && batch[n].scheme == batch[0].scheme {
+			n++
+		}
+		f.run(batch[:n])
+		batch = batch[n:]
+	}
+	f.land(0)
+	f.serveRest()
+}
+
+// one carries out a request, unless it reports false: then the CPU must.
+func (e *gpuEngine) one(ctx context.Context, r *request) bool {
+	k := e.kinds[r.op][r.scheme]
+	if k == nil || !packed(r) {
+		return false
+	}
+	if ctx.Err() != nil {
+		r.err = context.Cause(ctx)
+		return true
+	}
+	t, err := e.gpu.Reserve(k, 1)
+	if err != nil {
+		e.countReason(err, 1)
+		return false
+	}
+	defer t.Release()
+	fill(t.Input(0), r)
+	t.Submit()
+	if r.err = classical(r); r.err != nil {
+		return true
+	}
+	switch err := t.Wait(ctx); {
+	case err == nil:
+		e.accept(r, &t, 0)
+	case ctx.Err() != nil:
+		r.err = context.Cause(ctx)
+	default:
+		e.countReason(err, 1)
+		e.encapsulate(r)
+	}
+	return true
+}
+
+// encapsulate has the CPU do what a device did not.
+func (e *gpuEngine) encapsulate(r *request) {
+	piece := []request{*r}
+	e.cpu.encapsulations(piece)
+	r.err = piece[0].err
+}
+
+// packed says whether all that a row needs is there in bytes.
+func packed(r *request) bool {
+	switch r.op {
+	case opEncapsulate, opServerExchange:
+		return r.peer != nil
+	case opDecapsulate, opClientFinish:
+		return r.own != nil
+	}
+	return true
+}
+
+// fill writes a request's input row; package kernels says what is in it.
+func fill(row []byte, r *request) {
+	pk, seed, ct, _ := kemParts(r)
+	switch deviceOperations[r.op] {
+	case gpu.KeyGen:
+		copy(row, r.own)
+	case gpu.Encaps:
+		copy(row[copy(row, pk):], seed)
+	case gpu.Decaps:
+		copy(row[copy(row, r.own):], ct)
+	}
+}
+
+// accept takes a row's result over. What the device says is invalid the CPU looks
+// at again, since its word goes to the peer, and so it does at one result in so
+// many: where the two differ, the device is not used any more.
+func (e *gpuEngine) accept(r *request, t *gpu.Ticket, i int) {
+	output, invalid := t.Output(i), t.Status(i) != 0
+	n := e.results.Add(1)
+	if invalid || e.every != 0 && n%e.every == 0 {
+		e.check(r, output, invalid, t.Device())
+		return
+	}
+	take(r, output)
+	r.device = true
+}
+
+// take copies an output row to where the request wants it.
+func take(r *request, output []byte) {
+	_, _, ct, ss := kemParts(r)
+	switch deviceOperations[r.op] {
+	case gpu.KeyGen:
+		copy(r.out, output)
+	case gpu.Encaps:
+		copy(ss, output[copy(ct, output):])
+	case gpu.Decaps:
+		copy(ss, output)
+	}
+}
+
+// check computes a request on the CPU, whose result counts, and compares.
+func (e *gpuEngine) check(r *request, output []byte, invalid bool, device int) {
+	e.checked.Add(1)
+	e.encapsulate(r)
+	same := invalid == (r.err != nil)
+	if same && !invalid {
+		made := *r
+		made.out = make([]byte, len(r.out))
+		defer clear(made.out)
+		copy(made.out, r.out)
+		take(&made, output)
+		same = bytes.Equal(made.out, r.out)
+	}
+	if same {
+		r.device = r.err == nil
+		return
+	}
+	e.mismatches.Add(1)
+	e.gpu.Refuse(device, fmt.Errorf("%s of %s", r.op, r.scheme.Name()))
+}
+
+func (e *gpuEngine) countReason(err error, n int) {
+	switch err {
+	case gpu.ErrBusy:
+		e.full.Add(uint64(n))
+	case gpu.ErrUnavailable:
+		e.unavailable.Add(uint64(n))
+	case gpu.ErrLate:
+		e.late.Add(uint64(n))
+	default:
+		e.faulted.Add(uint64(n))
+	}
+}
+
+// A flight is a batch of many requests on its way through the devices.
+type flight struct {
+	engine *gpuEngine
+	ctx    context.Context
+	legs   []leg
+	rest   []*request // for the CPU
+}
+
+// A leg is the requests that hold the rows of a ticket.
+type leg struct {
+	ticket gpu.Ticket
+	batch  []request
+}
+
+// run sends requests of one kind, waiting for earlier ones where there is no room.
+func (f *flight) run(batch []request) {
+	e := f.engine
+	k := e.kinds[batch[0].op][batch[0].scheme]
+	for len(batch) > 0 {
+		n := 0 // that can go
+		for k != nil && n < len(batch) && packed(&batch[n]) {
+			n++
+		}
+		if n == 0 || f.ctx.Err() != nil {
+			f.leave(batch[:1])
+			batch = batch[1:]
+			continue
+		}
+		t, err := e.gpu.Reserve(k, n)
+		switch {
+		case err == nil:
+			f.send(t, batch[:t.Rows()])
+			batch = batch[t.Rows():]
+		case err == gpu.ErrBusy && len(f.legs) > 0:
+			f.land(len(f.legs) - 1)
+		default:
+			n = min(n, ctruprime.MaxKeyGroup)
+			e.countReason(err, n)
+			f.leave(batch[:n])
+			batch = batch[n:]
+		}
+	}
+}
+
+func (f *flight) send(t gpu.Ticket, batch []request) {
+	f.legs = append(f.legs, leg{t, batch})
+	ticket := &f.legs[len(f.legs)-1].ticket
+	for i := range batch {
+		fill(ticket.Input(i), &batch[i])
+	}
+	ticket.Submit()
+	for i := range batch {
+		batch[i].err = classical(&batch[i])
+	}
+}
+
+// abandon gives back what a panic has left.
+func (f *flight) abandon() {
+	for i := range f.legs {
+		f.legs[i].ticket.Release()
+	}
+}
+
+func (f *flight) leave(batch []request) {
+	for i := range batch {
+		f.rest = append(f.rest, &batch[i])
+	}
+}
+
+// land waits for the earliest legs until so many are left.
+func (f *flight) land(left int) {
+	for len(f.legs) > left {
+		l := &f.legs[0]
+		f.legs = f.legs[1:]
+		f.landOne(l)
+	}
+}
+
+func (f *flight) landOne(l *leg) {
+	defer l.ticket.Release()
+	err := l.ticket.Wait(f.ctx)
+	if err != nil && f.ctx.Err() == nil {
+		f.engine.countReason(err, len(l.batch))
+	}
+	for i := range l.batch {
+		r := &l.batch[i]
+		switch {
+		case r.err != nil: // of the classical half
+		case err == nil:
+			f.engine.accept(r, &l.ticket, i)
+		default:
+			f.leave(l.batch[i : i+1])
+		}
+	}
+}
+
+// serveRest has the CPU carry out what the devices did not.
+func (f *flight) serveRest() {
+	if len(f.rest) == 0 {
+		return
+	}
+	batch := make([]request, len(f.rest))
+	for i, r := range f.rest {
+		batch[i] = *r
+	}
+	f.engine.cpu.serve(f.ctx, batch)
+	for i, r := range f.rest {
+		r.err = batch[i].err
+	}
+}

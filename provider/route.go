@@ -1,0 +1,149 @@
+package provider
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/ctrutls/ctrutls/internal/average"
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
+)
+
+// A router sends each batch of requests to the CPU or to the GPUs.
+//
+// It asks how many processors the key exchanges would keep busy if the CPU did
+// them all, the load. Each request on the CPU counts as one, as long as it runs.
+// A request on a GPU is in flight for the time of a batch, of which it would have
+// kept a processor busy for its own cost: it counts as cost / latency. So the
+// same arrivals give the same load wherever they are sent, and arrivals that
+// come in crowds or not at all even out in the average.
+//
+// From a load of one processor on, the requests that arrive while a batch runs
+// are more work than a processor can do in that time: collecting them pays. Below
+// it, and whenever nothing else is in flight, the CPU serves at once. In terms
+// of requests in flight on a GPU the threshold is latency / cost, and never less
+// than two: a batch of one saves nothing.
+type router struct {
+	cpu    *cpuEngine
+	gpu    offload
+	onCPU  atomic.Int64 // processors busy with requests
+	load   average.Level
+	routes [operations][]*route // by parameter set, as in schemes
+}
+
+// schemes are the parameter sets, smallest first.
+var schemes = []*ctruprime.Scheme{ctruprime.Scheme653(), ctruprime.Scheme761(), ctruprime.Scheme1277()}
+
+// A route is what a router knows of one operation of one parameter set.
+type route struct {
+	kind  request
+	onGPU atomic.Int64    // requests in flight
+	cost  average.Average // of a request on the CPU, in nanoseconds
+}
+
+// minBatch is the least number of requests for which a batch is worthwhile.
+const minBatch = 2
+
+func newRouter(cpu *cpuEngine, gpu offload) *router {
+	r := &router{cpu: cpu, gpu: gpu}
+	for op := range operations {
+		for _, s := range schemes {
+			r.routes[op] = append(r.routes[op], &route{kind: request{op: op, scheme: s}})
+		}
+	}
+	cpu.observe = func(q *request, n int, took time.Duration) {
+		r.route(q).cost.Add(float64(took) / float64(n))
+	}
+	return r
+}
+
+func (r *router) route(q *request) *route {
+	for _, t := range r.routes[q.op] {
+		if t.kind.scheme == q.scheme {
+			return t
+		}
+	}
+	panic("provider: unknown parameter set")
+}
+
+func (*router) name() string { return string(EngineAuto) }
+
+func (r *router) close() { r.gpu.close() }
+
+func (r *router) keyGroup() int {
+	if r.gpu.available() {
+		return r.gpu.keyGroup()
+	}
+	return r.cpu.keyGroup()
+}
+
+// serve sends the batch, whose requests are of one kind.
+func (r *router) serve(ctx context.Context, batch []request) {
+	if len(batch) == 0 {
+		return
+	}
+	if t := r.route(&batch[0]); r.offloads(t, len(batch)) {
+		n := int64(len(batch))
+		t.onGPU.Add(n)
+		defer t.onGPU.Add(-n)
+		r.gpu.serve(ctx, batch)
+		return
+	}
+	busy := int64(min(len(batch), runtime.GOMAXPROCS(0)))
+	r.onCPU.Add(busy)
+	defer r.onCPU.Add(-busy)
+	r.cpu.serve(ctx, batch)
+}
+
+// share is what part of a processor a request on a GPU stands for: its cost on
+// the CPU by the latency of its batch, at most one, which it is where either
+// has not been measured.
+func (r *router) share(t *route) float64 {
+	cost, latency := t.cost.Value(), r.gpu.latency(&t.kind)
+	if cost == 0 || latency <= 0 {
+		return 1
+	}
+	return min(cost/latency, 1)
+}
+
+// inFlight returns the load of this moment.
+func (r *router) inFlight() float64 {
+	load := float64(r.onCPU.Load())
+	for _, routes := range r.routes {
+		for _, t := range routes {
+			if n := t.onGPU.Load(); n > 0 {
+				load += float64(n) * r.share(t)
+			}
+		}
+	}
+	return load
+}
+
+// offloads says whether a batch of n requests goes to the GPUs, and takes note of
+// the load that it meets.
+func (r *router) offloads(t *route, n int) bool {
+	now := r.inFlight()
+	load := r.load.Add(now)
+	if !r.gpu.available() || r.gpu.latency(&t.kind) < 0 || n == 1 && now == 0 {
+		return false
+	}
+	share := r.share(t)
+	return load+float64(n-1)*share >= max(1, minBatch*share)
+}
+
+func (r *router) stats(st *Stats) {
+	r.gpu.stats(st)
+	st.Routing = &RoutingStats{Load: r.load.Value()}
+	for i := range schemes {
+		for _, routes := range r.routes {
+			t := routes[i]
+			cost, latency := t.cost.Value(), r.gpu.latency(&t.kind)
+			if cost == 0 && latency <= 0 {
+				continue
+			}
+			st.Routing.Routes = append(st.Routing.Routes, RouteStats{Scheme: t.kind.scheme.Name(), Operation: t.kind.op.String(),
+				CPUCost: time.Duration(cost), BatchLatency: time.Duration(max(latency, 0)), Threshold: max(minBatch, 1/r.share(t))})
+		}
+	}
+}
