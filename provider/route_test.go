@@ -1,0 +1,158 @@
+package provider
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
+)
+
+// fakeGPU is a GPU engine of the CPU, with a latency and an availability that a
+// test sets.
+type fakeGPU struct {
+	cpuEngine
+	present bool
+	nanos   float64
+	hold    chan struct{} // requests wait until it is closed
+	entered chan int
+}
+
+func (g *fakeGPU) available() bool                      { return g.present }
+func (g *fakeGPU) latency(*request) float64             { return g.nanos }
+func (g *fakeGPU) keyGroup() int                        { return 1000 }
+func (g *fakeGPU) stats(st *Stats)                      { st.GPU = &GPUStats{} }
+func (g *fakeGPU) serve(_ context.Context, b []request) { g.entered <- len(b); <-g.hold }
+
+// route761 returns a router whose measurements say that an encapsulation costs
+// 25 us on the CPU and a batch takes 100 us.
+func route761() (*router, *fakeGPU, *route) {
+	g := &fakeGPU{present: true, nanos: 100_000, hold: make(chan struct{}), entered: make(chan int, 100)}
+	r := newRouter(&cpuEngine{log: slog.Default()}, g)
+	t := r.route(&request{op: opEncapsulate, scheme: ctruprime.Scheme761()})
+	t.cost.Add(25_000)
+	return r, g, t
+}
+
+// settle lets the average come to rest at the load of the moment.
+func settle(r *router, t *route) (offloads bool) {
+	for range 500 {
+		offloads = r.offloads(t, 1)
+	}
+	return offloads
+}
+
+func TestRouteByLoad(t *testing.T) {
+	r, g, encaps := route761()
+	if settle(r, encaps) {
+		t.Error("a request alone is not for the GPU")
+	}
+	// Four requests in flight on the GPU are the work of one processor.
+	for _, c := range []struct {
+		onCPU, onGPU int64
+		want         bool
+	}{{0, 1, false}, {0, 3, false}, {0, 5, true}, {0, 40, true}, {2, 0, true}, {7, 0, true}, {0, 0, false}} {
+		r.onCPU.Store(c.onCPU)
+		encaps.onGPU.Store(c.onGPU)
+		if got := settle(r, encaps); got != c.want {
+			t.Errorf("%d on the CPU and %d on the GPU: %v at a load of %v", c.onCPU, c.onGPU, got, r.load.Value())
+		}
+	}
+	encaps.onGPU.Store(40)
+	settle(r, encaps)
+	g.present = false
+	if r.offloads(encaps, 1) {
+		t.Error("to a GPU that is not there")
+	}
+	g.present, g.nanos = true, -1
+	if r.offloads(encaps, 1) {
+		t.Error("to a GPU that does not serve it")
+	}
+	g.nanos = 100_000
+	encaps.onGPU.Store(0)
+	if r.offloads(encaps, 1) {
+		t.Error("a request alone, after a crowd")
+	}
+}
+
+// The threshold follows the measurements.
+func TestRouteThreshold(t *testing.T) {
+	for _, c := range []struct {
+		cost, latency float64
+		threshold     int64
+	}{{25_000, 100_000, 4}, {25_000, 200_000, 8}, {100_000, 200_000, 2}, {200_000, 100_000, 2}, {10_000, 1_000_000, 100}} {
+		r, g, _ := route761()
+		decaps := r.route(&request{op: opDecapsulate, scheme: ctruprime.Scheme1277()})
+		decaps.cost.Add(c.cost)
+		g.nanos = c.latency
+		decaps.onGPU.Store(c.threshold - 1)
+		below := settle(r, decaps)
+		decaps.onGPU.Store(c.threshold + 1)
+		if above := settle(r, decaps); below || !above {
+			t.Errorf("%+v: %v below the threshold, %v above", c, below, above)
+		}
+		var st Stats
+		r.stats(&st)
+		for _, route := range st.Routing.Routes {
+			if route.Scheme == "CTRU-Prime-1277" && route.Operation == "decapsulate" {
+				want := RouteStats{"CTRU-Prime-1277", "decapsulate", time.Duration(c.cost), time.Duration(c.latency), float64(c.threshold)}
+				if route != want {
+					t.Errorf("%+v, want %+v", route, want)
+				}
+			}
+		}
+	}
+}
+
+// A batch brings its own load.
+func TestRouteBatch(t *testing.T) {
+	r, _, encaps := route761()
+	for n, want := range map[int]bool{1: false, 3: false, 5: true, 100: true} {
+		if got := r.offloads(encaps, n); got != want {
+			t.Errorf("a batch of %d: %v", n, got)
+		}
+	}
+}
+
+// What goes where is counted in flight, and the CPU's cost is measured.
+func TestRouteServe(t *testing.T) {
+	r, g, encaps := route761()
+	s := ctruprime.Scheme761()
+	var wg sync.WaitGroup
+	wg.Go(func() { r.serve(t.Context(), nil) }) // an empty batch
+	batch := make([]request, 50)
+	for i := range batch {
+		batch[i] = request{op: opEncapsulate, scheme: s}
+	}
+	wg.Go(func() { r.serve(t.Context(), batch) })
+	if n := <-g.entered; n != 50 {
+		t.Errorf("%d requests", n)
+	}
+	if n := encaps.onGPU.Load(); n != 50 {
+		t.Errorf("%d in flight", n)
+	}
+	if got, want := r.inFlight(), 12.5; got != want {
+		t.Errorf("a load of %v, want %v", got, want)
+	}
+	close(g.hold)
+	wg.Wait()
+	if n := encaps.onGPU.Load(); n != 0 {
+		t.Errorf("%d in flight", n)
+	}
+
+	decaps := r.route(&request{op: opGenerateKey, scheme: s})
+	one := []request{{op: opGenerateKey, scheme: s, own: random(64), out: make([]byte, s.PrivateKeySize())}}
+	r.serve(t.Context(), one)
+	if one[0].err != nil || decaps.cost.Value() == 0 || r.onCPU.Load() != 0 {
+		t.Errorf("%v, cost %v, %d in flight", one[0].err, decaps.cost.Value(), r.onCPU.Load())
+	}
+	if r.keyGroup() != 1000 {
+		t.Error("the GPU's group of keys")
+	}
+	g.present = false
+	if r.keyGroup() != r.cpu.keyGroup() {
+		t.Error("the CPU's group of keys")
+	}
+}
