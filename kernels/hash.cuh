@@ -203,13 +203,14 @@ template <class P> struct Hash {
 
     // WordStream reads a row at any address as 64-bit words, by aligned 32-bit loads.
     struct WordStream {
-        const uint32_t *at, *end;   // the next aligned word, and the first one that holds no byte of the row
+        const uint32_t *at;    // the next aligned word
+        const uint8_t *end;    // of the row
         uint32_t held, shift;
 
         __device__ __forceinline__ WordStream(const uint8_t *row, int bytes) {
             const uint32_t misaligned = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row) % 4);
             at = reinterpret_cast<const uint32_t *>(row - misaligned);
-            end = at + (misaligned + bytes + 3) / 4;
+            end = row + bytes;
             shift = 8 * misaligned;
             held = *at++;
         }
@@ -219,11 +220,21 @@ template <class P> struct Hash {
             at += 2;
             return shifted(middle, ahead);
         }
-        // last is for the end of the row: what lies past the last aligned word reads as zero.
+        // last is for the end of the row: nothing past it is read, and reads as zero.
         __device__ __forceinline__ uint64_t last() {
-            const uint32_t middle = at < end ? at[0] : 0, ahead = at + 1 < end ? at[1] : 0;
+            const uint32_t middle = inside(at), ahead = inside(at + 1);
             at += 2;
             return shifted(middle, ahead);
+        }
+        __device__ __forceinline__ uint32_t inside(const uint32_t *word) const {
+            const uint8_t *bytes = reinterpret_cast<const uint8_t *>(word);
+            const int left = static_cast<int>(end - bytes);
+            if (left >= 4) return *word;
+            uint32_t w = 0;
+#pragma unroll
+            for (int i = 0; i < 3; i++)
+                if (i < left) w |= static_cast<uint32_t>(bytes[i]) << (8 * i);
+            return w;
         }
         __device__ __forceinline__ uint64_t shifted(uint32_t middle, uint32_t ahead) {
             const uint64_t word = make_word(__funnelshift_r(held, middle, shift), __funnelshift_r(middle, ahead, shift));
