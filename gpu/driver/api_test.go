@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -310,86 +312,58 @@ func TestStreamsAndEvents(t *testing.T) {
 	h.Check(h.API.StreamDestroy(second))
 }
 
-func TestHostFunc(t *testing.T) {
-	h := testkernels.New(t)
-	var order []int // written by the driver's thread, read after the stream is done
-	first := driver.RegisterHostFunc(func() { order = append(order, 1) })
-	defer first.Release()
-	signal := make(chan struct{}, 1)
-	second := driver.RegisterHostFunc(func() {
-		order = append(order, 2)
-		signal <- struct{}{}
-	})
-	defer second.Release()
-	for range 3 {
-		h.Check(h.API.LaunchHostFunc(h.Stream, first))
-		h.Check(h.Launch("no_parameters", driver.Shape{}, nil))
-		h.Check(h.API.LaunchHostFunc(h.Stream, second))
-		<-signal
-	}
-	h.Check(h.API.StreamSynchronize(h.Stream))
-	for i, v := range order {
-		if v != 1+i%2 {
-			t.Fatalf("ran in the order %v", order)
-		}
-	}
-	if len(order) != 6 {
-		t.Errorf("ran %d times, want 6", len(order))
-	}
-}
+// trapChild tells the test binary that it is the process in which a card's context is spoilt.
+const trapChild = "CTRUTLS_TRAP_CHILD"
 
 // A kernel that traps spoils its context: every call says so from then on. Resetting the primary context brings it back on
-// the simulator; what a card does is logged.
+// the simulator. On a card it may not (an H200 with driver 580 refuses the context for as long as the process lives): that is
+// logged, and happens in a process of its own.
 func TestTrapAndReset(t *testing.T) {
-	h := testkernels.New(t)
+	if _, sim := testkernels.Open(t); sim == nil && os.Getenv(trapChild) == "" {
+		child := exec.Command(os.Args[0], "-test.run=^TestTrapAndReset$", "-test.v")
+		child.Env = append(os.Environ(), trapChild+"=1")
+		out, err := child.CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil || !bytes.Contains(out, []byte("after a trap:")) {
+			t.Error(err)
+		}
+		return
+	}
+	h := testkernels.Spoilable(t)
 	h.Check(h.Launch("broken_trap", driver.Shape{Block: driver.Dim{X: 64}}, new(driver.Params).Ptr(h.Alloc(256))))
 	err := h.API.StreamSynchronize(h.Stream)
 	var e *driver.Error
 	if !errors.As(err, &e) || !e.Result.Sticky() {
 		t.Fatalf("after a trap: %v", err)
 	}
-	t.Log(err)
-	sticky := e.Result
-	if h.Sim != nil && sticky != driver.ErrLaunchFailed {
-		t.Errorf("result %d", sticky)
+	t.Logf("after a trap: %v", err)
+	if e.Result != driver.ErrLaunchFailed {
+		t.Errorf("result %d", e.Result)
 	}
 	_, allocErr := h.API.MemAlloc(16)
 	_, _, infoErr := h.API.MemInfo()
 	_, queryErr := h.API.StreamQuery(h.Stream)
 	for name, err := range map[string]error{
-		"MemAlloc":        allocErr,
-		"MemInfo":         infoErr,
-		"StreamQuery":     queryErr,
-		"CtxSynchronize":  h.API.CtxSynchronize(),
-		"Launch":          h.API.Launch(0, driver.Shape{}, nil, h.Stream),
-		"StreamDestroy":   h.API.StreamDestroy(h.Stream),
-		"MemsetAsync":     h.API.MemsetAsync(0, 0, 1, h.Stream),
-		"LaunchHostFunc":  h.API.LaunchHostFunc(h.Stream, 1),
-		"StreamWaitEvent": h.API.StreamWaitEvent(h.Stream, 0),
+		"MemAlloc":       allocErr,
+		"MemInfo":        infoErr,
+		"StreamQuery":    queryErr,
+		"CtxSynchronize": h.API.CtxSynchronize(),
+		"MemsetAsync":    h.API.MemsetAsync(0, 0, 1, h.Stream),
+		"StreamDestroy":  h.API.StreamDestroy(h.Stream),
 	} {
-		if !errors.Is(err, sticky) {
-			if h.Sim != nil {
-				t.Errorf("%s: %v", name, err)
-			} else {
-				t.Logf("%s after the trap: %v", name, err)
-			}
+		if !errors.Is(err, e.Result) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := h.API.PrimaryCtxReset(0); err != nil {
-		t.Logf("reset: %v", err)
-	}
+	h.Check(h.API.PrimaryCtxReset(0))
 	ctx, err := h.API.PrimaryCtxRetain(0)
-	if err != nil {
-		t.Fatalf("retain after the reset: %v", err)
+	if h.Sim == nil {
+		t.Logf("the context after a reset: %v", err)
+		return
 	}
+	h.Check(err)
 	h.Check(h.API.CtxSetCurrent(ctx))
-	p, err := h.API.MemAlloc(16)
-	if h.Sim != nil {
-		h.Check(err)
-	} else {
-		t.Logf("allocation after the reset: %v", err)
-	}
-	if err == nil {
-		h.Check(h.API.MemFree(p))
-	}
+	h.Alloc(16)
+	h.Check(h.API.CtxSetCurrent(0))
+	h.Check(h.API.PrimaryCtxRelease(0))
 }

@@ -18,9 +18,6 @@ func BenchmarkCalls(b *testing.B) {
 	h.Check(err)
 	blocking, err := h.API.EventCreate(driver.EventNoTiming | driver.EventBlocking)
 	h.Check(err)
-	signal := make(chan struct{}, 1)
-	done := driver.RegisterHostFunc(func() { signal <- struct{}{} })
-	defer done.Release()
 	pinned, err := h.API.HostAlloc(4096)
 	h.Check(err)
 	device := h.Alloc(4096)
@@ -54,11 +51,6 @@ func BenchmarkCalls(b *testing.B) {
 				done, err = h.API.EventQuery(event)
 				h.Check(err)
 			}
-		}},
-		{"LaunchThenHostFunc", func() {
-			launch()
-			h.Check(h.API.LaunchHostFunc(h.Stream, done))
-			<-signal
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

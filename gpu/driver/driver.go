@@ -151,7 +151,4 @@ type API interface {
 	// Launch puts one launch of f into the stream. It reads params before it returns; they match the kernel's parameters
 	// in number and size, which CUDA cannot check.
 	Launch(f Function, shape Shape, params *Params, s Stream) error
-	// LaunchHostFunc runs fn on a thread of the driver when all earlier work in the stream is done, and holds
-	// the stream until fn returns. It does not run if an error spoils the context first. fn must not call this package.
-	LaunchHostFunc(s Stream, fn HostFunc) error
 }

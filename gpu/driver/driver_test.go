@@ -145,17 +145,3 @@ func TestParams(t *testing.T) {
 	}()
 	p.Uint64(1)
 }
-
-func TestHostFuncs(t *testing.T) {
-	calls := 0
-	f := RegisterHostFunc(func() { calls++ })
-	g := RegisterHostFunc(func() { t.Error("the wrong function ran") })
-	f.run()
-	f.run()
-	f.Release()
-	f.run()
-	g.Release()
-	if calls != 2 {
-		t.Errorf("%d calls", calls)
-	}
-}

@@ -29,7 +29,7 @@ type symbols struct {
 	memHostAlloc, memFreeHost, memHostGetDevicePointer, memcpyHtoDAsync, memcpyDtoHAsync         uintptr
 	streamCreate, streamDestroy, streamQuery, streamSynchronize, streamWaitEvent                 uintptr
 	eventCreate, eventDestroy, eventRecord, eventQuery, eventSynchronize, eventElapsedTime       uintptr
-	launchKernel, launchHostFunc                                                                 uintptr
+	launchKernel                                                                                 uintptr
 }
 
 func (s *symbols) table() map[string]*uintptr {
@@ -78,7 +78,6 @@ func (s *symbols) table() map[string]*uintptr {
 		"cuEventSynchronize":                          &s.eventSynchronize,
 		"cuEventElapsedTime":                          &s.eventElapsedTime,
 		"cuLaunchKernel":                              &s.launchKernel,
-		"cuLaunchHostFunc":                            &s.launchHostFunc,
 	}
 }
 
@@ -498,8 +497,4 @@ func (l *library) Launch(f Function, shape Shape, params *Params, s Stream) erro
 		uintptr(block.Z), uintptr(shape.Shared), uintptr(s), uintptr(params.array()), 0})
 	runtime.KeepAlive(params)
 	return l.check("cuLaunchKernel", r)
-}
-
-func (l *library) LaunchHostFunc(s Stream, fn HostFunc) error {
-	return l.check("cuLaunchHostFunc", callHot(l.launchHostFunc, 3, arguments{uintptr(s), hostFuncEntry(), uintptr(fn)}))
 }

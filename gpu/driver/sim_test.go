@@ -58,7 +58,6 @@ func TestEveryCallFails(t *testing.T) {
 		"cuEventSynchronize":                          func(h *testkernels.Harness) error { return h.API.EventSynchronize(1) },
 		"cuEventElapsedTime":                          func(h *testkernels.Harness) error { _, err := h.API.EventElapsed(1, 1); return err },
 		"cuLaunchKernel":                              func(h *testkernels.Harness) error { return h.API.Launch(1, driver.Shape{}, nil, h.Stream) },
-		"cuLaunchHostFunc":                            func(h *testkernels.Harness) error { return h.API.LaunchHostFunc(h.Stream, 1) },
 		"cuInit": func(*testkernels.Harness) error {
 			path, err := simctl.TestLibrary()
 			if err != nil {

@@ -59,16 +59,16 @@ CTRUTLS_DEVICE_FN void __nanosleep(unsigned ns) { asm volatile("nanosleep.u32 %0
 CTRUTLS_DEVICE_FN void __trap() { asm volatile("trap;"); }
 CTRUTLS_DEVICE_FN long long clock64() { return __nvvm_read_ptx_sreg_clock64(); }
 
-// Warp votes, reductions and shuffles.
+// Warp votes, reductions and shuffles. (The built-ins for reductions take the value before the mask, unlike CUDA's functions.)
 CTRUTLS_DEVICE_FN unsigned __ballot_sync(unsigned mask, int predicate) { return __nvvm_vote_ballot_sync(mask, predicate); }
 CTRUTLS_DEVICE_FN int __any_sync(unsigned mask, int predicate) { return __nvvm_vote_any_sync(mask, predicate); }
 CTRUTLS_DEVICE_FN int __all_sync(unsigned mask, int predicate) { return __nvvm_vote_all_sync(mask, predicate); }
-CTRUTLS_DEVICE_FN unsigned __reduce_add_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_add(mask, v); }
-CTRUTLS_DEVICE_FN unsigned __reduce_and_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_and(mask, v); }
-CTRUTLS_DEVICE_FN unsigned __reduce_or_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_or(mask, v); }
-CTRUTLS_DEVICE_FN unsigned __reduce_xor_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_xor(mask, v); }
-CTRUTLS_DEVICE_FN unsigned __reduce_max_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_umax(mask, v); }
-CTRUTLS_DEVICE_FN unsigned __reduce_min_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_umin(mask, v); }
+CTRUTLS_DEVICE_FN unsigned __reduce_add_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_add(v, mask); }
+CTRUTLS_DEVICE_FN unsigned __reduce_and_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_and(v, mask); }
+CTRUTLS_DEVICE_FN unsigned __reduce_or_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_or(v, mask); }
+CTRUTLS_DEVICE_FN unsigned __reduce_xor_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_xor(v, mask); }
+CTRUTLS_DEVICE_FN unsigned __reduce_max_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_umax(v, mask); }
+CTRUTLS_DEVICE_FN unsigned __reduce_min_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_umin(v, mask); }
 
 // One shuffle in each of the types that kernels exchange. clamp is the lane where a segment ends (start, for up).
 #define CTRUTLS_SHUFFLE(name, op, lane_type, clamp)                                                                                    \

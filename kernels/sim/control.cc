@@ -22,7 +22,7 @@ constexpr const char *call_names[] = {
     "cuMemsetD8Async", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
     "cuStreamCreate", "cuStreamGetPriority", "cuStreamDestroy", "cuStreamQuery", "cuStreamSynchronize", "cuStreamWaitEvent",
     "cuEventCreate", "cuEventDestroy", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventElapsedTime",
-    "cuLaunchKernel", "cuLaunchHostFunc",
+    "cuLaunchKernel",
 };
 
 // with_device runs f on a device, with the machine's mutex held, and tells all who wait that something has changed.
@@ -161,6 +161,10 @@ CONTROL(simSetSticky, int number, int code, int permanent) {
     });
 }
 
+CONTROL(simSetFaultsPermanent, int number, int permanent) {
+    return with_device(number, [&](Machine &, Device &device) { device.faults_are_permanent = permanent != 0; });
+}
+
 CONTROL(simCorruptCopy, int number, int64_t skip, int64_t count, uint64_t offset, int flip) {
     if (skip < 0 || (flip & 0xff) == 0) return 1;
     return with_device(number, [&](Machine &, Device &device) {
@@ -179,6 +183,7 @@ CONTROL(simClearFaults, int number) {
         device.hang.count = 0;
         device.hanging = false;
         device.lost = device.permanent = 0;
+        device.faults_are_permanent = false;
     });
 }
 
@@ -227,7 +232,7 @@ struct SimStats {
     // What exists now.
     uint64_t contexts, streams, events, modules, device_allocations, device_bytes, pinned_allocations, pinned_bytes, queued;
     // What has happened since the last simReset.
-    uint64_t calls, launches, blocks, copies_to_device, bytes_to_device, copies_to_host, bytes_to_host, pageable_copies, uninitialised_copies, host_functions, faults;
+    uint64_t calls, launches, blocks, copies_to_device, bytes_to_device, copies_to_host, bytes_to_host, pageable_copies, uninitialised_copies, faults;
 };
 
 CONTROL(simGetStats, int number, SimStats *stats, size_t bytes) {
@@ -254,7 +259,6 @@ CONTROL(simGetStats, int number, SimStats *stats, size_t bytes) {
         stats->bytes_to_host = device.bytes_to_host;
         stats->pageable_copies = device.pageable_copies;
         stats->uninitialised_copies = device.uninitialised_copies;
-        stats->host_functions = device.host_functions;
         stats->faults = device.faults;
     });
 }

@@ -265,6 +265,7 @@ API(cuDeviceGetAttribute, int *value, int attribute, int number) {
 
 API(cuDevicePrimaryCtxRetain, void **context, int number) {
     ON_DEVICE("cuDevicePrimaryCtxRetain", number);
+    if (call.device->permanent != 0) return call.device->permanent;
     if (!call.device->primary) call.machine.make_primary(*call.device);
     call.device->retained++;
     *context = call.device->primary.get();
@@ -715,6 +716,7 @@ API(cuLaunchKernel, void *handle, unsigned grid_x, unsigned grid_y, unsigned gri
     launch->host = call.machine.host.get();
     launch->seed = call.machine.seed;
     launch->step_limit = call.machine.step_limit;
+    launch->tag = call.machine.launch_tag();
     launch->checks = call.machine.checks;
     // Parameters are copied now, as the driver does, and pointers moved from handles to the bytes they stand for. A pointer that is
     // no handle stays what it is, for the kernel to fault on.
@@ -733,21 +735,6 @@ API(cuLaunchKernel, void *handle, unsigned grid_x, unsigned grid_y, unsigned gri
     auto shared_launch = std::make_shared<std::unique_ptr<Launch>>(std::move(launch));
     machine.enqueue(*stream, {Work::kernel, [&machine, stream, function = *function, shared_launch] {
         return machine.run_kernel(stream, function, std::move(*shared_launch));
-    }, nullptr});
-    return success;
-}
-
-API(cuLaunchHostFunc, void *handle, void (*function)(void *), void *data) {
-    IN_CONTEXT("cuLaunchHostFunc");
-    const auto stream = stream_of(call, handle);
-    if (!stream || !function) return invalid_handle;
-    Device *device = call.device;
-    call.machine.enqueue(*stream, {Work::host_function, [=] {
-        function(data);
-        Machine &machine = Machine::instance();
-        std::lock_guard<std::mutex> lock(machine.mutex);
-        device->host_functions++;
-        return 0;
     }, nullptr});
     return success;
 }

@@ -79,7 +79,6 @@ void Machine::reset() {
 Context *Machine::make_primary(Device &device) {
     device.primary = std::make_unique<Context>();
     device.primary->device = &device;
-    device.primary->sticky = device.permanent;
     return device.primary.get();
 }
 
@@ -127,6 +126,15 @@ void Machine::close_stream(Stream &stream) {
 void Machine::wake_streams(Device &device) {
     if (!device.primary) return;
     for (auto &[handle, stream] : device.primary->streams) stream->wake.notify_all();
+}
+
+uint32_t Machine::launch_tag() {
+    if (next_tag > Arena::last_tag) {
+        next_tag = 1;
+        host->forget_touches();
+        for (auto &device : devices) device->memory->forget_touches();
+    }
+    return next_tag++;
 }
 
 void Machine::enqueue(Stream &stream, Operation operation) {
@@ -191,6 +199,7 @@ int Machine::wait_for(Context *context, std::unique_lock<std::mutex> &lock, cons
 
 void Machine::fail(Context *context, int code, const std::string &reason) {
     if (context->sticky == 0) context->sticky = code;
+    if (context->device->faults_are_permanent) context->device->permanent = code;
     last_fault = reason;
     context->device->faults++;
     wake_streams(*context->device);

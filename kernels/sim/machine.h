@@ -1,5 +1,5 @@
 // The simulated machine: devices, their primary contexts, and what lives in those. driver.cc puts CUDA's driver API on
-// it, control.cc the switches that tests turn. One mutex guards all of it; kernels, copies and host functions run outside it.
+// it, control.cc the switches that tests turn. One mutex guards all of it; kernels and copies run outside it.
 #pragma once
 
 #include <stdint.h>
@@ -44,7 +44,7 @@ enum Result : int {
 };
 
 constexpr int max_devices = 8;
-constexpr uint64_t device_span = uint64_t{16} << 30;  // address space of a device's memory
+constexpr uint64_t device_span = uint64_t{8} << 30;  // address space of a device's memory
 
 struct Context;
 struct Device;
@@ -55,7 +55,7 @@ struct Point {
     std::chrono::steady_clock::time_point at;
 };
 
-enum class Work { kernel, to_device, to_host, fill, event, wait, host_function };
+enum class Work { kernel, to_device, to_host, fill, event, wait };
 
 struct Operation {
     Work kind;
@@ -146,7 +146,8 @@ struct Device {
 
     // What tests set.
     int lost = 0;             // every call fails with it
-    int permanent = 0;        // a sticky error that no reset clears
+    int permanent = 0;        // a sticky error that no reset clears: there is no context any more
+    bool faults_are_permanent = false;  // as they are on some cards
     bool held = false;        // the gate: streams start nothing, except
     int64_t passes = 0;       // this many operations
     bool hanging = false;     // operations marked by `hang` wait while it lasts
@@ -159,7 +160,7 @@ struct Device {
 
     // Counters since the last reset of the machine.
     uint64_t launches = 0, blocks = 0, copies_to_device = 0, copies_to_host = 0, bytes_to_device = 0, bytes_to_host = 0;
-    uint64_t pageable_copies = 0, uninitialised_copies = 0, host_functions = 0, calls = 0, faults = 0;
+    uint64_t pageable_copies = 0, uninitialised_copies = 0, calls = 0, faults = 0;
 };
 
 class Machine {
@@ -179,6 +180,7 @@ public:
     std::vector<std::unique_ptr<Context>> graveyard;
     std::string last_fault, jit_log;
     uint64_t seed = 0;
+    uint32_t next_tag = 1;
     uint64_t step_limit = uint64_t{1} << 34;
     Checks checks;
     bool pageable_allowed = true;
@@ -197,6 +199,8 @@ public:
     int wait_for(Context *context, std::unique_lock<std::mutex> &lock, const std::function<bool()> &condition);
     void fail(Context *context, int code, const std::string &reason);
     void wake_streams(Device &device);
+    // launch_tag numbers launches, over and over.
+    uint32_t launch_tag();
 
     // Operations, run outside the mutex.
     int run_kernel(std::shared_ptr<Stream> stream, const Function &function, std::unique_ptr<Launch> launch);

@@ -63,7 +63,7 @@ type Sim struct {
 var names = []string{
 	"simReset", "simSetDeviceCount", "simSetDriverVersion", "simSetCompute", "simSetMultiprocessors", "simSetMemory", "simSetHostMemory", "simSetSeed",
 	"simSetChecks", "simSetStepLimit", "simSetPageable", "simFailCall", "simCallName", "simFaultLaunch", "simHangLaunch", "simReleaseHang", "simHanging",
-	"simSetLost", "simSetSticky", "simCorruptCopy", "simClearFaults", "simHold", "simPass", "simHoldStream", "simWaitQueued", "simSetDelay", "simLastFault",
+	"simSetLost", "simSetSticky", "simSetFaultsPermanent", "simCorruptCopy", "simClearFaults", "simHold", "simPass", "simHoldStream", "simWaitQueued", "simSetDelay", "simLastFault",
 	"simGetStats",
 }
 
@@ -122,12 +122,12 @@ func (s *Sim) SetMultiprocessors(device, n int) {
 	s.must("simSetMultiprocessors", uintptr(device), uintptr(n))
 }
 
-// SetMemory sets a device's memory in bytes, at first 1 GiB and at most 8 GiB. An allocation that does not fit fails.
+// SetMemory sets a device's memory in bytes, at first 1 GiB and at most 4 GiB. An allocation that does not fit fails.
 func (s *Sim) SetMemory(device int, bytes uint64) {
 	s.must("simSetMemory", uintptr(device), uintptr(bytes))
 }
 
-// SetHostMemory sets how much host memory can be pinned in bytes, at first 4 GiB and at most 8 GiB.
+// SetHostMemory sets how much host memory can be pinned in bytes, at first and at most 4 GiB.
 func (s *Sim) SetHostMemory(bytes uint64) { s.must("simSetHostMemory", uintptr(bytes)) }
 
 // SetSeed chooses the order in which blocks, and the threads of a block between barriers, run. 0 is the plain ascending
@@ -136,7 +136,7 @@ func (s *Sim) SetSeed(seed uint64) { s.must("simSetSeed", uintptr(seed)) }
 
 // Checks are the checks on kernels that can be switched.
 type Checks struct {
-	Races               bool // races in shared memory
+	Races               bool // races in shared memory, and between blocks in global memory
 	UninitialisedGlobal bool // reads of global memory that nothing has written
 	UninitialisedShared bool // the same for shared memory, where kernels may well load slack and mask it off
 }
@@ -191,10 +191,15 @@ func (s *Sim) Hanging(device int) bool { return s.call("simHanging", uintptr(dev
 // Lose makes every call on the device fail with code, as when it falls off the bus; 0 brings it back.
 func (s *Sim) Lose(device, code int) { s.must("simSetLost", uintptr(device), uintptr(code)) }
 
-// Spoil puts the device's context into a sticky error. If permanent, contexts created later have it too, until
-// Spoil with 0.
+// Spoil puts the device's context into a sticky error, which a reset clears. If it is permanent, no context can be had
+// after the reset either, until ClearFaults; so it is on an H200.
 func (s *Sim) Spoil(device, code int, permanent bool) {
 	s.must("simSetSticky", uintptr(device), uintptr(code), flag(permanent))
+}
+
+// SetFaultsPermanent makes all errors that kernels and copies cause permanent, in the sense of Spoil.
+func (s *Sim) SetFaultsPermanent(device int, permanent bool) {
+	s.must("simSetFaultsPermanent", uintptr(device), flag(permanent))
 }
 
 // CorruptCopy flips bits of copies to the host: after skip more, in the next count (or Forever), the byte at offset is
@@ -203,14 +208,14 @@ func (s *Sim) CorruptCopy(device, skip, count int, offset uint64, flip byte) {
 	s.must("simCorruptCopy", uintptr(device), uintptr(skip), uintptr(count), uintptr(offset), uintptr(flip))
 }
 
-// ClearFaults takes back all that FailCall, FaultLaunch, HangLaunch, Lose, Spoil (as far as it is permanent) and
-// CorruptCopy have set up.
+// ClearFaults takes back all that FailCall, FaultLaunch, HangLaunch, Lose, SetFaultsPermanent, CorruptCopy and a permanent
+// Spoil have set up. A context that is spoilt stays so.
 func (s *Sim) ClearFaults(device int) { s.must("simClearFaults", uintptr(device)) }
 
 // Hold closes or opens the device's gate. While it is closed its streams take work but start none; what runs goes on to its end.
 func (s *Sim) Hold(device int, held bool) { s.must("simHold", uintptr(device), flag(held)) }
 
-// Pass lets n operations (launches, copies, events, waits, host functions) through a closed gate.
+// Pass lets n operations (launches, copies, events, waits) through a closed gate.
 func (s *Sim) Pass(device, n int) { s.must("simPass", uintptr(device), uintptr(n)) }
 
 // HoldStream is Hold for one stream.
@@ -259,7 +264,7 @@ type Stats struct {
 	CopiesToHost, BytesToHost      uint64
 	PageableCopies                 uint64 // from or to memory that is not pinned
 	UninitialisedCopies            uint64 // to the host, of bytes that nothing has written
-	HostFunctions, Faults          uint64
+	Faults                         uint64
 }
 
 // Leaks says whether something exists that a tidy program has freed.

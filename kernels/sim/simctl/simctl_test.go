@@ -5,9 +5,11 @@ package simctl_test
 import (
 	"bytes"
 	"errors"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
@@ -150,21 +152,17 @@ func TestFaultLaunch(t *testing.T) {
 	h.Sim.FaultLaunch(0, 1, 1, int(driver.ErrIllegalAddress))
 	launchAdd(t, h, a, a)
 	h.Check(h.API.StreamSynchronize(h.Stream))
-	ran := false
-	never := driver.RegisterHostFunc(func() { ran = true })
-	defer never.Release()
+	// What lies behind the fault is not run.
 	h.Sim.Hold(0, true)
+	before := h.Sim.Stats(0)
 	launchAdd(t, h, a, a)
-	h.Check(h.API.LaunchHostFunc(h.Stream, never))
+	launchAdd(t, h, a, a)
 	h.Sim.Hold(0, false)
 	wantResult(t, h.API.StreamSynchronize(h.Stream), driver.ErrIllegalAddress)
 	_, err := h.API.MemAlloc(1)
 	wantResult(t, err, driver.ErrIllegalAddress)
-	if ran {
-		t.Error("a host function ran after the fault")
-	}
-	if st := h.Sim.Stats(0); st.Faults != 1 {
-		t.Errorf("%d faults", st.Faults)
+	if st := h.Sim.Stats(0); st.Faults != 1 || st.Launches != before.Launches {
+		t.Errorf("%d faults, %d launches", st.Faults, st.Launches-before.Launches)
 	}
 	if !strings.Contains(h.Sim.LastFault(), "add: fault injected by a test") {
 		t.Errorf("reason: %s", h.Sim.LastFault())
@@ -199,14 +197,33 @@ func TestSpoil(t *testing.T) {
 	resetContext(h)
 	h.Check(h.API.CtxSynchronize())
 
-	h.Sim.Spoil(0, int(driver.ErrECCUncorrectable), true)
-	for range 3 {
-		wantResult(t, h.API.CtxSynchronize(), driver.ErrECCUncorrectable)
-		resetContext(h)
+	for name, spoil := range map[string]func(){
+		"permanent": func() { h.Sim.Spoil(0, int(driver.ErrLaunchFailed), true) },
+		"permanent faults": func() {
+			h.Sim.SetFaultsPermanent(0, true)
+			h.Sim.FaultLaunch(0, 0, 1, int(driver.ErrLaunchFailed))
+			module, err := h.API.ModuleLoad(testkernels.PTX)
+			h.Check(err)
+			f, err := h.API.ModuleFunction(module, "no_parameters")
+			h.Check(err)
+			h.Check(h.API.Launch(f, driver.Shape{}, nil, 0))
+		},
+	} {
+		spoil()
+		wantResult(t, h.API.CtxSynchronize(), driver.ErrLaunchFailed)
+		for range 3 {
+			h.Check(h.API.PrimaryCtxReset(0))
+			_, err := h.API.PrimaryCtxRetain(0)
+			if !errors.Is(err, driver.ErrLaunchFailed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		h.Sim.ClearFaults(0)
+		ctx, err := h.API.PrimaryCtxRetain(0)
+		h.Check(err)
+		h.Check(h.API.CtxSetCurrent(ctx))
+		h.Check(h.API.CtxSynchronize())
 	}
-	wantResult(t, h.API.CtxSynchronize(), driver.ErrECCUncorrectable)
-	h.Sim.Spoil(0, 0, false)
-	h.Check(h.API.CtxSynchronize())
 }
 
 func TestCorruptCopy(t *testing.T) {
@@ -309,6 +326,20 @@ func TestFreedUnderCopy(t *testing.T) {
 	}
 }
 
+// Host code that follows a device pointer faults.
+func TestDevicePointerOnHost(t *testing.T) {
+	h := testkernels.New(t)
+	p := h.Upload(make([]uint32, 64))
+	h.Check(h.API.StreamSynchronize(h.Stream))
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() == nil {
+			t.Error("the host read device memory")
+		}
+	}()
+	t.Log(**(**byte)(unsafe.Pointer(&p)))
+}
+
 func TestStats(t *testing.T) {
 	h := testkernels.New(t)
 	start := h.Sim.Stats(0)
@@ -324,18 +355,15 @@ func TestStats(t *testing.T) {
 	h.Check(err)
 	module, err := h.API.ModuleLoad(testkernels.PTX)
 	h.Check(err)
-	done := driver.RegisterHostFunc(func() {})
-	defer done.Release()
 	h.Check(h.API.CopyToHost(pinned, p, h.Stream)) // nothing has been written there
 	h.Check(h.API.CopyToDevice(p, pinned, h.Stream))
 	h.Check(h.API.CopyToHost(pinned[:100], p, h.Stream))
 	h.Check(h.Launch("no_parameters", driver.Shape{Grid: driver.Dim{X: 7}}, nil))
-	h.Check(h.API.LaunchHostFunc(h.Stream, done))
 	h.Check(h.API.StreamSynchronize(h.Stream))
 	st := h.Sim.Stats(0)
 	if st.DeviceAllocations != 1 || st.DeviceBytes != 256 || st.PinnedAllocations != 1 || st.PinnedBytes != 256 || st.Events != 1 || st.Streams != 2 ||
 		st.Modules != 2 || st.Launches != 1 || st.Blocks != 7 || st.CopiesToHost != 2 || st.BytesToHost != 356 || st.CopiesToDevice != 1 ||
-		st.BytesToDevice != 256 || st.UninitialisedCopies != 1 || st.HostFunctions != 1 || st.Faults != 0 || st.Calls <= start.Calls || !st.Leaks() {
+		st.BytesToDevice != 256 || st.UninitialisedCopies != 1 || st.Faults != 0 || st.Calls <= start.Calls || !st.Leaks() {
 		t.Errorf("%+v", st)
 	}
 	h.Check(h.API.ModuleUnload(module))

@@ -25,21 +25,28 @@ type Harness struct {
 // The test's goroutine is locked to its thread.
 func New(t testing.TB) *Harness {
 	t.Helper()
+	h := Spoilable(t)
+	t.Cleanup(func() {
+		h.Check(h.API.CtxSetCurrent(0))
+		h.Check(h.API.PrimaryCtxRelease(0))
+		if h.Sim != nil {
+			if st := h.Sim.Stats(0); st.Leaks() {
+				t.Errorf("left behind: %+v", st)
+			}
+		}
+	})
+	return h
+}
+
+// Spoilable is New for a test that ends the context itself.
+func Spoilable(t testing.TB) *Harness {
+	t.Helper()
 	api, sim := Open(t)
 	h := &Harness{T: t, API: api, Sim: sim}
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	ctx, err := api.PrimaryCtxRetain(0)
 	h.Check(err)
-	t.Cleanup(func() {
-		h.Check(api.CtxSetCurrent(0))
-		h.Check(api.PrimaryCtxRelease(0))
-		if sim != nil {
-			if st := sim.Stats(0); st.Leaks() {
-				t.Errorf("left behind: %+v", st)
-			}
-		}
-	})
 	h.Check(api.CtxSetCurrent(ctx))
 	h.Stream, err = api.StreamCreate(0)
 	h.Check(err)
