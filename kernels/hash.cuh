@@ -140,7 +140,7 @@ template <class P> struct Hash {
 
     static __device__ __forceinline__ uint64_t warp_absorb_seed(const WarpKeccak &keccak, uint64_t seed, int lane) {
         const uint64_t a = lane < 4 ? seed : lane == 4 ? shake_suffix : lane == squeezed_words - 1 ? final_bit : 0;
-        return keccak.permute(a, lane);
+        return keccak.permute(a);
     }
 
     // warp_message: lanes 0..3 give the seed's words; lanes below message_words receive m's, the others 0.
@@ -155,11 +155,11 @@ template <class P> struct Hash {
         const uint64_t before = __shfl_sync(all_lanes, m, (lane - 5) & 31), word = __shfl_sync(all_lanes, m, (lane - 4) & 31);
         const uint64_t behind = __shfl_sync(all_lanes, m, (lane + 4) & 31), ahead = __shfl_sync(all_lanes, m, (lane + 5) & 31);
         uint64_t a = lane < 4 ? identity : lane == 4 ? identity | word << 8 : lane < block_words ? before >> 56 | word << 8 : 0;
-        a = keccak.permute(a, lane);
+        a = keccak.permute(a);
         if (lane < block_words) a ^= behind >> 56 | ahead << 8;
         if (lane == key_input / 8 - block_words) a ^= sha3_suffix << (8 * (key_input % 8));
         if (lane == block_words - 1) a ^= final_bit;
-        a = keccak.permute(a, lane);
+        a = keccak.permute(a);
         const uint64_t key = a, rho = __shfl_sync(all_lanes, a, (lane + 4) & 31);
         warp_squeeze<P::coin_row / 8>(keccak, warp_absorb_seed(keccak, rho, lane), coins, lane);
         return key;
@@ -168,7 +168,7 @@ template <class P> struct Hash {
     template <int words> static __device__ __forceinline__ void warp_squeeze(const WarpKeccak &keccak, uint64_t a, uint64_t *out, int lane) {
 #pragma unroll 1
         for (int at = 0; at < words; at += squeezed_words) {
-            if (at > 0) a = keccak.permute(a, lane);
+            if (at > 0) a = keccak.permute(a);
             if (lane < squeezed_words && at + lane < words) out[at + lane] = a;
         }
     }
@@ -184,7 +184,7 @@ template <class P> struct Hash {
                 if (lane == rejection_input / 8 - b * block_words) a ^= sha3_suffix << (8 * (rejection_input % 8));
                 if (lane == block_words - 1) a ^= final_bit;
             }
-            a = keccak.permute(a, lane);
+            a = keccak.permute(a);
         }
         return a;
     }
