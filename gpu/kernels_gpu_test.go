@@ -153,7 +153,40 @@ func BenchmarkResident(b *testing.B) {
 						}
 						b.Run(fmt.Sprintf("%d/%s/%s/%s/%d", n, op, m, shape, batch), func(b *testing.B) {
 							for range b.N {
-								d, _, err := c.Resident(k, batch, kernels.Options{Multiplication: m, Shape: shape, Table: table}, stream)
+								d, _, err := c.Resident(k, batch, kernels.Options{Multiplication: m, Shape: shape, Table: table}, bench.AllLaunches, stream)
+								check(b, err)
+								b.ReportMetric(mega(batch, d), "M/s")
+								b.ReportMetric(float64(d.Nanoseconds())/1e3, "us/batch")
+							}
+							b.ReportMetric(0, "ns/op")
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkLaunches prints where a batch's time goes, launch by launch, and so the products alone by multiplication.
+func BenchmarkLaunches(b *testing.B) {
+	c, stream := card(b)
+	for _, n := range measuredSets() {
+		for _, op := range kernels.Operations() {
+			table := 0
+			if op == kernels.Decaps {
+				table = 4096
+			}
+			k, err := bench.NewCase(newSet(b, n), op, 8192, bench.CaseOptions{Table: table}, *seed)
+			check(b, err)
+			for _, m := range kernels.Multiplications() {
+				for _, batch := range []int{1, 64, 1024, 8192, 65536} {
+					o := kernels.Options{Multiplication: m, Shape: kernels.Split, Table: table}
+					var p kernels.Plan
+					check(b, k.Set.Plan(&p, op, batch, c.Device(), o))
+					for launch, l := range p.Launches {
+						b.Run(fmt.Sprintf("%d/%d/%s/%d", n, batch, l.Kernel, launch), func(b *testing.B) {
+							for range b.N {
+								d, _, err := c.Resident(k, batch, o, launch, stream)
 								check(b, err)
 								b.ReportMetric(mega(batch, d), "M/s")
 								b.ReportMetric(float64(d.Nanoseconds())/1e3, "us/batch")
@@ -177,7 +210,7 @@ func BenchmarkGroups(b *testing.B) {
 			for group := 64; group <= 1024; group *= 2 {
 				b.Run(fmt.Sprintf("%d/%d/%d", n, batch, group), func(b *testing.B) {
 					for range b.N {
-						d, _, err := c.Resident(k, batch, kernels.Options{Group: group}, stream)
+						d, _, err := c.Resident(k, batch, kernels.Options{Group: group}, bench.AllLaunches, stream)
 						check(b, err)
 						b.ReportMetric(mega(batch, d), "M/s")
 					}
