@@ -10,6 +10,8 @@ TOOL  = $(GO) tool -modfile=tools/go.mod
 TOOLCHAINS ?= go1.26.0 go1.27.4
 # What lint looks at besides the plain build.
 ALL_TAGS = oracle,toolchains,programs,soak
+# What runs on a GPU or on its simulator.
+GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
@@ -57,19 +59,21 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 	$(MAKE) -C kernels/sim -j2
 
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
-	CGO_ENABLED=0 $(GO) test -tags sim ./gpu/... ./kernels/...
+	CGO_ENABLED=0 $(GO) test -tags sim $(GPU_PACKAGES)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
-	CGO_ENABLED=1 $(GO) test -race -tags sim ./gpu/... ./kernels/...
+	CGO_ENABLED=1 $(GO) test -race -tags sim $(GPU_PACKAGES)
 
 test-gpu: ## the same on this machine's GPU
-	$(GO) test -tags gputest ./gpu/... ./kernels/...
+	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
 
 ptx: ## rebuild the committed PTX
-	scripts/need.sh clang-19=clang-19
+	scripts/need.sh clang-19=clang-19 g++=g++
+	kernels/build-ptx.sh
 	kernels/sim/testkernels/build-ptx.sh
 
 ptx-check: ## fail where the committed PTX is not what the sources give
-	scripts/need.sh clang-19=clang-19
+	scripts/need.sh clang-19=clang-19 g++=g++
+	kernels/build-ptx.sh --check
 	kernels/sim/testkernels/build-ptx.sh --check
 
 test-soak: ## 20,000 handshakes in a row through the proxy
@@ -81,8 +85,8 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	$(GOTLS) vet -tags "$(ALL_TAGS)" ./...
 	$(GOTLS) vet -tags nogpu ./...
 	$(TOOL) staticcheck -tags "$(ALL_TAGS)" ./...
-	for tag in sim gputest; do $(GO) vet -tags $$tag ./gpu/... ./kernels/... && \
-		$(TOOL) staticcheck -tags $$tag ./gpu/... ./kernels/... || exit 1; done
+	for tag in sim gputest; do $(GO) vet -tags $$tag $(GPU_PACKAGES) && \
+		$(TOOL) staticcheck -tags $$tag $(GPU_PACKAGES) || exit 1; done
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
