@@ -1,0 +1,115 @@
+//go:build amd64 && !noasm
+
+package vec
+
+// Ring is Z[x]/(x^n - x - 1) for polynomials whose products have coefficients of
+// a bounded size. It is immutable.
+type Ring struct {
+	n, q        int
+	radix       int
+	transforms  []*transform
+	toQ, toWord table
+}
+
+// Spectrum holds the transform of a polynomial modulo one prime: as many words
+// as Ring.Points, two to an element.
+type Spectrum []int32
+
+// NewRing returns the ring of degree n with coefficients modulo q. primes are
+// two or three; a product is exact if the absolute value of its folded
+// coefficients is at most p1*(p2/2 - 2), or p1*p2*(p3/2 - 2) with three.
+func NewRing(n, q, radix int, primes ...int) *Ring {
+	r := &Ring{n: n, q: q, radix: radix}
+	for _, p := range primes {
+		r.transforms = append(r.transforms, newTransform(modulus(p), radix, 1))
+	}
+	r.toQ = r.foldTable(q)
+	r.toWord = r.foldTable(0)
+	return r
+}
+
+// foldTable is what the fold routines read; q = 0 stands for 2^16.
+func (r *Ring) foldTable(q int) table {
+	var t table
+	t.full(-1)
+	t[0] = 0
+	p1, p2 := r.transforms[0].p, r.transforms[1].p
+	centre := func(p modulus) {
+		t.full(int(p))
+		t.full(int(p) / 2)
+		t.full(-int(p) / 2)
+	}
+	centre(p2)
+	t.pair(p2, p2.invert(int(p1)))
+	t.full(q)
+	if q == 0 {
+		t.full(0)
+		t.full(int(p1))
+		return t
+	}
+	t.pair(modulus(q), int(p1))
+	if len(r.transforms) == 3 {
+		p3 := r.transforms[2].p
+		centre(p3)
+		t.pair(p3, p3.invert(int(p1)))
+		t.pair(p3, p3.invert(int(p2)))
+		t.pair(modulus(q), int(p1)*int(p2))
+	}
+	return t
+}
+
+// Length is the number of coefficients of a padded polynomial.
+func (r *Ring) Length() int { return r.radix/2*512 + 256 }
+
+// Words is the length of a Spectrum.
+func (r *Ring) Words() int { return r.radix * 256 }
+
+// vectors is how many hold n coefficients.
+func (r *Ring) vectors() int { return (r.n + lanes - 1) / lanes }
+
+// Forward transforms a polynomial modulo prime number i.
+func (r *Ring) Forward(i int, out Spectrum, in []int16) {
+	_, _ = out[r.Words()-1], in[r.Length()-1]
+	t := r.transforms[i].forward
+	if r.radix == 3 {
+		forward3(&out[0], &in[0], &t[0])
+	} else {
+		forward5(&out[0], &in[0], &t[0])
+	}
+}
+
+// Multiply sets out, which may be a or b, to the coefficients modulo prime
+// number i of the product of two transforms.
+func (r *Ring) Multiply(i int, out, a, b Spectrum) {
+	_, _, _ = out[r.Words()-1], a[r.Words()-1], b[r.Words()-1]
+	t := r.transforms[i]
+	if r.radix == 3 {
+		pointwise3(&out[0], &a[0], &b[0], &t.pointwise[0])
+		inverse3(&out[0], &t.inverse[0])
+	} else {
+		pointwise5(&out[0], &a[0], &b[0], &t.pointwise[0])
+		inverse5(&out[0], &t.inverse[0])
+	}
+}
+
+// FoldQ sets out to a product modulo q, given its coefficients modulo the first
+// two primes: |out[i]| < 2*p1 + q, and 0 from n on.
+func (r *Ring) FoldQ(out []int16, s1, s2 Spectrum) {
+	_, _, _ = s1[r.Words()-1], s2[r.Words()-1], out[r.Length()-1]
+	foldQ(&out[0], &s1[0], &s2[0], &r.toQ[0], r.n, r.vectors())
+	clear(out[r.n:])
+}
+
+// FoldQ3 is FoldQ for three primes.
+func (r *Ring) FoldQ3(out []int16, s1, s2, s3 Spectrum) {
+	_, _, _, _ = s1[r.Words()-1], s2[r.Words()-1], s3[r.Words()-1], out[r.Length()-1]
+	foldQ3(&out[0], &s1[0], &s2[0], &s3[0], &r.toQ[0], r.n, r.vectors())
+	clear(out[r.n:])
+}
+
+// FoldWord is FoldQ modulo 2^16 instead of q.
+func (r *Ring) FoldWord(out []int16, s1, s2 Spectrum) {
+	_, _, _ = s1[r.Words()-1], s2[r.Words()-1], out[r.Length()-1]
+	foldWord(&out[0], &s1[0], &s2[0], &r.toWord[0], r.n, r.vectors())
+	clear(out[r.n:])
+}
