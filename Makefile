@@ -8,6 +8,10 @@ TOOL  = $(GO) tool -modfile=tools/go.mod
 
 # The toolchains whose crypto/tls the hook is tested against, beside the installed one.
 TOOLCHAINS ?= go1.26.0 go1.27.4
+# What lint looks at besides the plain build.
+ALL_TAGS = oracle,toolchains,programs,soak
+# How long each fuzz target runs.
+FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
 ORACLE ?= 8
 
@@ -45,6 +49,20 @@ test-toolchains: ## the hook against other Go versions, and crypto/tls's own tes
 test-programs: ## with curl, openssl and gRPC against the proxy
 	scripts/need.sh curl=curl openssl=openssl
 	$(GOTLS) test -tags programs ./interop/...
+
+test-soak: ## 20,000 handshakes in a row through the proxy
+	$(GOTLS) test -tags soak -timeout 30m ./interop/...
+
+lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted"; exit 1; }
+	$(GO) mod tidy -diff
+	$(GOTLS) vet -tags "$(ALL_TAGS)" ./...
+	$(GOTLS) vet -tags nogpu ./...
+	$(TOOL) staticcheck -tags "$(ALL_TAGS)" ./...
+	scripts/govulncheck.sh $(TOOL) govulncheck ./...
+
+fuzz: ## each fuzz target for a short while
+	scripts/fuzz.sh $(FUZZTIME)
 
 clean: ## remove what was built
 	rm -rf bin build

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ func start(t testing.TB, program string, args ...string) *process {
 	p := &process{t: t, cmd: exec.Command(program, args...), lines: make(chan string, maxLines), exited: make(chan struct{})}
 	reader, writer := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = writer, writer
+	p.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else a second for each end
 	p.cmd.WaitDelay = patience
 	dieWithParent(p.cmd)
 	if err := p.cmd.Start(); err != nil {

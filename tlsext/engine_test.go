@@ -388,3 +388,21 @@ func TestObserverPanics(t *testing.T) {
 	h := (&handshake{server: serverConfig(ctru761), client: clientConfig(ctru761)}).run(t)
 	checkAlert(t, "server", h.serverAlerts, alertInternalError)
 }
+
+// The hook takes named groups of the private-use range only, and a registration
+// that it refuses changes nothing.
+func TestHookRefusesGroups(t *testing.T) {
+	hook := any(tls.CurveID(0)).(interface {
+		CtrutlsRegisterV1(names map[tls.CurveID]string, exchanger interface {
+			SharesFor(ctx context.Context, offered []tls.CurveID) []tls.CurveID
+			ClientShare(ctx context.Context, group tls.CurveID, x *ecdh.PrivateKey) ([]byte, func(context.Context, []byte) ([]byte, error), func(), error)
+			ServerShare(ctx context.Context, group tls.CurveID, clientShare []byte) (share, secret []byte, err error)
+		}) error
+	})
+	for id, name := range map[tls.CurveID]string{x25519: "X25519", 0xFDFF: "below", 0xFF00: "above", 0xFE00: ""} {
+		if err := hook.CtrutlsRegisterV1(map[tls.CurveID]string{id: name}, nil); err == nil {
+			t.Errorf("%#x, %q was registered", uint16(id), name)
+		}
+	}
+	(&handshake{server: serverConfig(ctru761), client: clientConfig(ctru761)}).succeeds(t, ctru761, false)
+}

@@ -40,11 +40,8 @@ const (
 	p384     = tls.CurveP384
 )
 
-// childEnv makes the test binary run one of children instead of the tests: some
-// settings, such as FIPS mode, are a whole process's.
+// childEnv makes the test binary run one of children instead of the tests.
 const childEnv = "TLSEXT_TEST_CHILD"
-
-var children = map[string]func(){"fips": fipsChild}
 
 var (
 	served *provider.Provider
@@ -69,6 +66,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	status := m.Run()
+	if plainProgram.dir != "" {
+		os.RemoveAll(plainProgram.dir)
+	}
 	if err := served.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1

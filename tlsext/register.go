@@ -38,10 +38,11 @@ func Available() bool {
 	return ok
 }
 
+// howToBuild is what a program's builder has to type.
+const howToBuild = "build it with gotls: go get -tool github.com/ctrutls/ctrutls/tlsext/gotls && go tool gotls build ./... (in place of go build)"
+
 // ErrNoHook is what [Register] returns in a program that was built without gotls.
-var ErrNoHook = errors.New(`tlsext: this program was built without the hook in crypto/tls; build it with gotls:
-	go get -tool github.com/ctrutls/ctrutls/tlsext/gotls
-	go tool gotls build ./...`)
+var ErrNoHook = errors.New("tlsext: this program was built without the hook in crypto/tls; " + howToBuild)
 
 // Option is an option of [Register]: [ClientShares], [Observe].
 type Option func(*exchanger)
@@ -80,7 +81,7 @@ func register(engine engine, opts []Option) error {
 // noHook tells a program without the hook from one with another version's.
 func noHook() error {
 	if v, ok := any(tls.CurveID(0)).(interface{ CtrutlsHookVersion() int }); ok {
-		return fmt.Errorf("tlsext: the hook in crypto/tls is of another version (%d) of gotls; build with the gotls of this module:\n\tgo get -tool github.com/ctrutls/ctrutls/tlsext/gotls\n\tgo tool gotls build ./...", v.CtrutlsHookVersion())
+		return fmt.Errorf("tlsext: the hook in crypto/tls is that of another version of gotls (%d); %s", v.CtrutlsHookVersion(), howToBuild)
 	}
 	return ErrNoHook
 }

@@ -47,7 +47,7 @@ func newServer(o *options, cfg *tls.Config, stdout io.Writer) *server {
 	s := &server{options: o, tls: cfg, out: json.NewEncoder(stdout), slots: make(chan struct{}, o.Connections)}
 	s.web = &http.Server{
 		Handler:           http.HandlerFunc(describe),
-		TLSConfig:         cfg, // its NextProtos tell net/http about HTTP/2
+		TLSConfig:         cfg.Clone(), // its NextProtos tell net/http about HTTP/2, and net/http changes it
 		ReadHeaderTimeout: o.Timeout,
 		ReadTimeout:       o.Timeout,
 		WriteTimeout:      o.Timeout,

@@ -68,23 +68,28 @@ func (k *keyGroup) wipe() {
 	}
 }
 
-// generateKeys makes 2 to MaxKeyGroup keys by Montgomery's trick. With
-// e_i = f_0 * ... * f_i it computes 1/e_i downwards from the last, which is
-// inverted, and the public keys h_i = (g_i * e_(i-1)) * 1/e_i. R_q is a field
-// and no f is zero, so no key can spoil the others.
+// generateKeys makes 2 to MaxKeyGroup keys.
 func (s *Scheme) generateKeys(sks, seeds [][]byte) {
 	w, d, k := s.borrow(), s.borrowDivision(), s.borrowGroup()
 	defer s.giveBack(w)
 	defer s.giveBackDivision(d)
 	defer s.giveBackGroup(k)
-	p := &s.parameters
+	s.generateGroup(sks, seeds, w, d, k)
+	for i, sk := range sks {
+		copy(s.rejectionOf(sk), seeds[i][SeedSize:])
+	}
+}
 
+// generateGroup makes the keys by Montgomery's trick, all but their z. With
+// e_i = f_0 * ... * f_i it computes 1/e_i downwards from the last, which is
+// inverted, and the public keys h_i = (g_i * e_(i-1)) * 1/e_i. R_q is a field
+// and no f is zero, so no key can spoil the others.
+func (p *parameters) generateGroup(sks, seeds [][]byte, w *workspace, d *division, k *keyGroup) {
 	clear(k.prefix)
 	k.prefix[0] = 1
 	for i := range sks {
 		half, g := w.large, w.small
 		p.sampleKey(sks[i], half, g, seeds[i][:SeedSize], w)
-		copy(s.rejectionOf(sks[i]), seeds[i][SeedSize:])
 
 		p.forward(k.f[i], half)
 		p.forward(w.key, k.prefix)

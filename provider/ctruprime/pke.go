@@ -47,13 +47,19 @@ func (p *parameters) encrypt(ct []byte, h spectrum, w *workspace) {
 	p.sample(w.small, w.coins)
 	// n * q/2 * eta < Q/2: 4.53M, 3.49M, 10.06M.
 	p.multiply(w.product, h, w.small)
+	p.encode(ct, w.product, w.message)
+}
+
+// encode packs into ct the coefficients sigma, |sigma[i]| <= 2^26, compressed
+// modulo 2^d and with the message added to them.
+func (p *parameters) encode(ct []byte, sigma spectrum, message []byte) {
 	var v [8]uint16
 	for i := range p.groups() {
 		word := uint16(0) // the coefficients after the last block carry none
-		if i/2 < len(w.message) {
-			word = uint16(codeword(w.message[i/2] >> (i % 2 * 4)))
+		if i/2 < len(message) {
+			word = uint16(codeword(message[i/2] >> (i % 2 * 4)))
 		}
-		p.compress(&v, (*[8]int32)(w.product[8*i:]), word)
+		p.compress(&v, (*[8]int32)(sigma[8*i:]), word)
 		packGroup(ct[int(p.d)*i:p.ciphertextSize], &v, p.d)
 	}
 }
@@ -64,9 +70,15 @@ func (p *parameters) decrypt(ct []byte, f spectrum, w *workspace) {
 	p.unpackCiphertext(w.large, ct)
 	// n * 2^d/2 * (2*eta+1) < Q/2: 4.68M, 1.95M, 3.27M.
 	p.multiply(w.product, f, w.large)
-	for i := range w.message {
-		low := decodeBlock((*[8]int32)(w.product[16*i:]), p.d)
-		high := decodeBlock((*[8]int32)(w.product[16*i+8:]), p.d)
-		w.message[i] = low | high<<4
+	p.decode(w.message, w.product)
+}
+
+// decode sets message to the one that is nearest to the coefficients t, which
+// are taken modulo 2^d.
+func (p *parameters) decode(message []byte, t spectrum) {
+	for i := range message {
+		low := decodeBlock((*[8]int32)(t[16*i:]), p.d)
+		high := decodeBlock((*[8]int32)(t[16*i+8:]), p.d)
+		message[i] = low | high<<4
 	}
 }

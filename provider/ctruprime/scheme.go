@@ -107,10 +107,9 @@ func (s *Scheme) Encapsulate(pk kem.PublicKey) (ct, ss []byte, err error) {
 	}
 	w := s.borrow()
 	defer s.giveBack(w)
-	seed := w.digest[:EncapsulationSeedSize]
-	rand.Read(seed)
+	rand.Read(w.seed[:])
 	ct, ss = make([]byte, s.ciphertextSize), make([]byte, SharedKeySize)
-	s.encapsulate(ct, ss, key.packed, key.h, seed, w)
+	s.encapsulate(ct, ss, key.packed, key.h, w.seed[:], w)
 	return ct, ss, nil
 }
 
@@ -248,8 +247,8 @@ func (s *Scheme) generateKey(sk, seed []byte) {
 	copy(s.rejectionOf(sk), seed[SeedSize:])
 }
 
-// PublicKeyOf returns the packed public key inside a packed private key of
-// PrivateKeySize bytes: a part of the same memory.
+// PublicKeyOf returns the packed public key inside a packed private key: a part
+// of the same memory. It panics if sk is shorter than PrivateKeySize bytes.
 func (s *Scheme) PublicKeyOf(sk []byte) []byte {
 	return sk[s.privatePoly:][:s.publicKeySize:s.publicKeySize]
 }

@@ -16,8 +16,9 @@ type workspace struct {
 	coins   []byte // parameters.sampleSize
 	hashed  []byte // keyIDSize, then a message or z and a ciphertext
 	again   []byte // the re-encrypted ciphertext
-	digest  [64]byte
-	reject  [64]byte
+	seed    [EncapsulationSeedSize]byte
+	digest  [64]byte   // a shared key, then the seed of coins
+	reject  [64]byte   // the shared key of a rejected ciphertext, and a rest
 	shake   sha3.SHAKE // the zero value is SHAKE256
 }
 
@@ -44,6 +45,7 @@ func (w *workspace) wipe() {
 	clear(w.coins)
 	clear(w.hashed)
 	clear(w.again)
+	clear(w.seed[:])
 	clear(w.digest[:])
 	clear(w.reject[:])
 	w.shake.Reset()

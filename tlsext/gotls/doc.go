@@ -15,12 +15,18 @@
 //	go tool gotls check      tells whether this toolchain can have the hook
 //	go tool gotls path       writes the overlay and prints where it is
 //
+// Variables may come before the command. To build for another system, name it
+// there: in front of go tool, GOOS and GOARCH would make the go command build gotls
+// itself for that system.
+//
+//	go tool gotls GOOS=linux GOARCH=arm64 build ./...
+//
 // Within github.com/ctrutls/ctrutls itself, go run ./tlsext/gotls does the same.
 //
 // # How it works
 //
 // Gotls parses the crypto/tls of the toolchain that the go command would use, and
-// inserts calls at eleven places, its anchors. Each has to match exactly once, or
+// inserts calls at a few places, its anchors. Each has to match exactly once, or
 // gotls says which did not and stops. Nothing is removed, and no line changes its
 // number. The patched files, one more that holds the hook, and an overlay that
 // names them (see -overlay in go help build) are written into the user's cache

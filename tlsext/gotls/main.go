@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -31,7 +33,11 @@ From a module that requires github.com/ctrutls/ctrutls:
 	go tool gotls build ./...
 
 The toolchain is the one that the go command would use here: go.mod's toolchain
-line, GOTOOLCHAIN and GOROOT work as ever, and -C DIR may come first.
+line, GOTOOLCHAIN and GOROOT work as ever, and -C DIR may come first. Variables
+may too; to build for another system, name it behind gotls, not before go tool,
+which would build gotls itself for it:
+
+	go tool gotls GOOS=linux GOARCH=arm64 build ./...
 
 	GOTLS_CACHE        where to write; the user's cache folder if unset
 	GOTLS_UNTESTED_GO  1: try a Go that is newer than this gotls knows
@@ -45,12 +51,12 @@ func main() {
 // the go command takes the process over.
 func run(args []string, stdout, stderr io.Writer) int {
 	err := dispatch(args, stdout)
-	var exit *exec.ExitError
+	var status exitStatus
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &exit) && exit.ExitCode() >= 0:
-		return exit.ExitCode()
+	case errors.As(err, &status):
+		return int(status)
 	case errors.Is(err, errUsage):
 		fmt.Fprint(stderr, usage)
 		return 2
@@ -61,7 +67,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 var errUsage = errors.New("usage")
 
+// exitStatus is that of a go command which said itself what was wrong.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
 func dispatch(args []string, stdout io.Writer) error {
+	args, err := takeVariables(args)
+	if err != nil {
+		return err
+	}
 	dir, rest := takeChdir(args)
 	if len(rest) == 0 {
 		return errUsage
@@ -81,6 +96,22 @@ func dispatch(args []string, stdout io.Writer) error {
 		return printEnv(dir, rest, stdout)
 	}
 	return runGo(dir, args)
+}
+
+var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+
+// takeVariables sets the variables in front of the command, as env(1) would, and
+// returns the other arguments. GOOS and GOARCH are why: in the environment of "go
+// tool gotls" they make the go command build gotls for a system that cannot run it.
+func takeVariables(args []string) ([]string, error) {
+	for len(args) > 0 && assignment.MatchString(args[0]) {
+		name, value, _ := strings.Cut(args[0], "=")
+		if err := os.Setenv(name, value); err != nil {
+			return nil, err
+		}
+		args = args[1:]
+	}
+	return args, nil
 }
 
 func noArguments(command string, args []string, do func() error) error {
@@ -135,7 +166,9 @@ func (tc *toolchain) install(files map[string][]byte, users string) (*hooked, er
 		users = inherited // as in go: an argument wins over GOFLAGS
 	}
 	h := &hooked{toolchain: tc}
-	if h.overlay, err = tc.writeOverlay(cache, files, users); err != nil {
+	if h.overlay, err = tc.writeOverlay(cache, files, users); errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w; set GOTLS_CACHE to a folder that can be written to", err)
+	} else if err != nil {
 		return nil, err
 	}
 	if h.goflags, err = joinGoflags(append(fields, "-overlay="+h.overlay)); err != nil {
@@ -198,8 +231,11 @@ func check(dir string, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "  %-40s %s\n", m.anchor.name, where)
 	}
 	fmt.Fprintf(stdout, "%d of %d anchors match once\n", found, len(anchors))
-	if err := errors.Join(tc.supported(), patchErr); err != nil {
+	if err := tc.supported(); err != nil {
 		return err
+	}
+	if patchErr != nil {
+		return patchErr
 	}
 	h, err := tc.install(files, "")
 	if err != nil {

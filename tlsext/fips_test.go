@@ -1,3 +1,0 @@
-package tlsext_test
-
-func fipsChild() {}
