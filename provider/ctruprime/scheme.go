@@ -17,7 +17,15 @@ type Scheme struct {
 
 var _ kem.Scheme = (*Scheme)(nil)
 
-func newScheme(p parameters) *Scheme { return &Scheme{parameters: p} }
+func newScheme(p parameters) *Scheme { return newSchemeFor(p, bestLevel()) }
+
+// newSchemeFor returns a scheme that uses the instructions of a level, or
+// portable code if the processor or the build lacks them.
+func newSchemeFor(p parameters, level vectorLevel) *Scheme {
+	s := &Scheme{parameters: p}
+	s.vector = newVectorized(&s.parameters, level)
+	return s
+}
 
 // Scheme653 returns CTRU-Prime-653: public key 1062 bytes, ciphertext 898.
 func Scheme653() *Scheme { return scheme653 }
@@ -173,7 +181,7 @@ func (s *Scheme) EncapsulateBytes(ct, ss, pk, seed []byte) error {
 	if !s.unpackPublicKey(w.large, pk) {
 		return ErrPublicKey
 	}
-	s.forward(w.key, w.large)
+	s.transform(w.key, w.large)
 	s.encapsulate(ct, ss, pk, w.key, seed, w)
 	return nil
 }
@@ -215,8 +223,8 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 	if !s.unpackPublicKey(w.large, pk) {
 		return ErrPrivateKey
 	}
-	s.forward(keys.key, w.small)
-	s.forward(w.key, w.large)
+	s.transform(keys.key, w.small)
+	s.transform(w.key, w.large)
 	s.decapsulate(ss, pk, s.rejectionOf(sk), keys.key, w.key, ct, w)
 	return nil
 }
@@ -337,7 +345,7 @@ func (s *Scheme) parsePublicKey(packed []byte) (*PublicKey, error) {
 		return nil, ErrPublicKey
 	}
 	pk := &PublicKey{scheme: s, packed: packed, h: make(spectrum, s.size)}
-	s.forward(pk.h, w.large)
+	s.transform(pk.h, w.large)
 	return pk, nil
 }
 
@@ -353,7 +361,7 @@ func (s *Scheme) parsePrivateKey(packed []byte) (*PrivateKey, error) {
 		return nil, ErrPrivateKey
 	}
 	sk := &PrivateKey{scheme: s, packed: packed, f: make(spectrum, s.size), public: public}
-	s.forward(sk.f, w.small)
+	s.transform(sk.f, w.small)
 	return sk, nil
 }
 

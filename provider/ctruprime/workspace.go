@@ -12,7 +12,8 @@ type workspace struct {
 	large   poly     // centred residues modulo q or 2^d
 	key     spectrum // the transform of a key that came packed
 	product spectrum
-	message []byte
+	message []byte // followed by zeros up to its capacity, a multiple of 16
+	words   []byte // the codewords of all that
 	coins   []byte // parameters.sampleSize
 	hashed  []byte // keyIDSize, then a message or z and a ciphertext
 	again   []byte // the re-encrypted ciphertext
@@ -20,6 +21,7 @@ type workspace struct {
 	digest  [64]byte   // a shared key, then the seed of coins
 	reject  [64]byte   // the shared key of a rejected ciphertext, and a rest
 	shake   sha3.SHAKE // the zero value is SHAKE256
+	tail    [64]byte   // the end of a packed polynomial
 }
 
 func newWorkspace(p *parameters) *workspace {
@@ -28,7 +30,8 @@ func newWorkspace(p *parameters) *workspace {
 		large:   make(poly, p.half),
 		key:     make(spectrum, p.size),
 		product: make(spectrum, p.size),
-		message: make([]byte, p.messageSize),
+		message: make([]byte, p.messageSize, (p.messageSize+15)/16*16),
+		words:   make([]byte, (p.messageSize+15)/16*32),
 		coins:   make([]byte, p.sampleSize()),
 		hashed:  make([]byte, keyIDSize+RejectionSize+p.ciphertextSize),
 		again:   make([]byte, p.ciphertextSize),
@@ -42,6 +45,8 @@ func (w *workspace) wipe() {
 	clear(w.key)
 	clear(w.product)
 	clear(w.message)
+	clear(w.words)
+	clear(w.tail[:])
 	clear(w.coins)
 	clear(w.hashed)
 	clear(w.again)

@@ -45,15 +45,23 @@ func keccak() {
 		VMOVDQU64(a[i], Mem{Base: state, Disp: 32 * i})
 	}
 	finish()
+	clearUpper()
+}
+
+// clearUpper writes a VZEROUPPER to follow code of others.
+func clearUpper() {
+	routine("clearUpper", "func()", "clearUpper ends the use of the upper halves of vector registers.")
+	finish()
 }
 
 // theta adds to each column the parities of its neighbours.
 func theta(a, t []VecPhysical) {
 	c := t[:5] // the parities of the five columns
 	for x := range c {
-		VMOVDQA64(a[x], c[x])
-		VPTERNLOGQ(xorThree, a[x+5], a[x+10], c[x])
-		VPTERNLOGQ(xorThree, a[x+15], a[x+20], c[x])
+		VPXORQ(a[x], a[x+5], c[x])
+		VPXORQ(a[x+10], a[x+15], t[5+x%2])
+		VPXORQ(a[x+20], c[x], c[x])
+		VPXORQ(t[5+x%2], c[x], c[x])
 	}
 	// d[x] = c[x-1] ^ rotated c[x+1], in an order that leaves each parity
 	// alone until its second use.

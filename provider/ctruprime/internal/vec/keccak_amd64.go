@@ -9,3 +9,8 @@ package vec
 //
 //go:noescape
 func permuteAVX512(state *[100]uint64, rounds *[24]uint64)
+
+// clearUpper ends the use of the upper halves of vector registers.
+//
+//go:noescape
+func clearUpper()

@@ -81,36 +81,3 @@ func TestProduct(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRing(b *testing.B) {
-	for _, c := range rings[1:] {
-		r := c.ring
-		x := random(c.n, r.Length(), c.q/2)
-		s := make([]Spectrum, 2)
-		for i := range s {
-			s[i] = make(Spectrum, r.Words())
-		}
-		b.Run("forward", func(b *testing.B) {
-			for b.Loop() {
-				r.Forward(0, s[0], x)
-			}
-		})
-		b.Run("multiply", func(b *testing.B) {
-			for b.Loop() {
-				r.Multiply(0, s[0], s[0], s[0])
-			}
-		})
-		b.Run("foldQ", func(b *testing.B) {
-			for b.Loop() {
-				r.FoldQ(x, s[0], s[1])
-			}
-		})
-	}
-	var st [100]uint64
-	var rc [24]uint64
-	b.Run("keccak", func(b *testing.B) {
-		for b.Loop() {
-			permuteAVX512(&st, &rc)
-		}
-	})
-}

@@ -1,0 +1,44 @@
+//go:build amd64 && !noasm
+
+package vec
+
+import (
+	"testing"
+	"time"
+)
+
+// best returns the least time in nanoseconds of one call in many short runs of
+// calls: on a shared machine only the undisturbed ones say something.
+func best(f func()) float64 {
+	const calls, runs = 16, 4000
+	least := time.Hour
+	for range runs {
+		start := time.Now()
+		for range calls {
+			f()
+		}
+		least = min(least, time.Since(start))
+	}
+	return float64(least.Nanoseconds()) / calls
+}
+
+func BenchmarkBest(b *testing.B) {
+	for _, c := range rings[1:] {
+		r := c.ring
+		x := random(c.n, r.Length(), c.q/2)
+		s := make([]Spectrum, 2)
+		for i := range s {
+			s[i] = make(Spectrum, r.Words())
+		}
+		b.Logf("n=%d forward %.0f ns", c.n, best(func() { r.Forward(0, s[0], x) }))
+		b.Logf("n=%d multiply %.0f ns", c.n, best(func() { r.Multiply(0, s[0], s[0], s[0]) }))
+		if c.n == 761 {
+			b.Logf("n=%d pointwise %.0f ns", c.n, best(func() { pointwise3(&s[0][0], &s[0][0], &s[0][0], &r.transforms[0].pointwise[0]) }))
+			b.Logf("n=%d inverse %.0f ns", c.n, best(func() { inverse3(&s[0][0], &r.transforms[0].inverse[0]) }))
+		}
+		b.Logf("n=%d fold %.0f ns", c.n, best(func() { r.FoldQ(x, s[0], s[1]) }))
+	}
+	var st [100]uint64
+	rc := roundConstants
+	b.Logf("keccak %.0f ns", best(func() { permuteAVX512(&st, &rc) }))
+}
