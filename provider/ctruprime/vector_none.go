@@ -4,7 +4,10 @@ package ctruprime
 
 // vectorized stands for vector code that this build does not have. No value of it
 // exists: its methods are never called.
-type vectorized struct{ codec }
+type vectorized struct {
+	codec
+	avx512 bool
+}
 
 type codec struct{}
 

@@ -21,11 +21,12 @@ type workspace struct {
 	digest  [64]byte   // a shared key, then the seed of coins
 	reject  [64]byte   // the shared key of a rejected ciphertext, and a rest
 	shake   sha3.SHAKE // the zero value is SHAKE256
-	tail    [64]byte   // the end of a packed polynomial
+	lanes   laneHash
+	tail    [64]byte // the end of a packed polynomial
 }
 
 func newWorkspace(p *parameters) *workspace {
-	return &workspace{
+	w := &workspace{
 		small:   make(poly, p.half),
 		large:   make(poly, p.half),
 		key:     make(spectrum, p.size),
@@ -36,6 +37,8 @@ func newWorkspace(p *parameters) *workspace {
 		hashed:  make([]byte, keyIDSize+RejectionSize+p.ciphertextSize),
 		again:   make([]byte, p.ciphertextSize),
 	}
+	w.lanes.Init(p.hashesInLanes())
+	return w
 }
 
 // wipe zeroes everything.
@@ -54,6 +57,7 @@ func (w *workspace) wipe() {
 	clear(w.digest[:])
 	clear(w.reject[:])
 	w.shake.Reset()
+	w.lanes.Reset()
 }
 
 // expand fills out with SHAKE256 of seed.

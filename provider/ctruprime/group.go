@@ -1,0 +1,125 @@
+package ctruprime
+
+// Many operations at once: their hashes run in the lanes of vector code, where
+// the processor has it, so that each costs less than alone.
+
+// maxLanes is how many hashes run at once.
+const maxLanes = 4
+
+// An Encapsulation is one of a batch: the arguments of EncapsulateBytes and its
+// result.
+type Encapsulation struct {
+	Ciphertext []byte // CiphertextSize bytes, written
+	SharedKey  []byte // SharedKeySize bytes, written
+	PublicKey  []byte // packed, PublicKeySize bytes
+	Seed       []byte // EncapsulationSeedSize bytes: uniform, secret, used once
+	Err        error  // set: nil, or why nothing was written
+}
+
+// A Decapsulation is one of a batch: the arguments of DecapsulateBytes and its
+// result.
+type Decapsulation struct {
+	SharedKey  []byte // SharedKeySize bytes, written
+	PrivateKey []byte // packed, PrivateKeySize bytes
+	Ciphertext []byte // CiphertextSize bytes
+	Err        error  // set: nil, or why nothing was written
+}
+
+// EncapsulateBatch is EncapsulateBytes for each element, which gets the error
+// that EncapsulateBytes would return. Multiples of four cost least. The buffers
+// of different elements must not overlap. It does not allocate.
+func (s *Scheme) EncapsulateBatch(batch []Encapsulation) {
+	if s.vector == nil {
+		for i := range batch {
+			e := &batch[i]
+			e.Err = s.EncapsulateBytes(e.Ciphertext, e.SharedKey, e.PublicKey, e.Seed)
+		}
+		return
+	}
+	var w [maxLanes]*workspace
+	for i := range min(maxLanes, len(batch)) {
+		w[i] = s.borrow()
+		defer s.giveBack(w[i])
+	}
+	var ops [maxLanes]encapsulation
+	n := 0
+	for i := range batch {
+		e := &batch[i]
+		if e.Err = s.prepareEncapsulation(e, &ops[n], w[n]); e.Err == nil {
+			n++
+		}
+		if n == maxLanes || n > 0 && i == len(batch)-1 {
+			s.encapsulateLanes(ops[:n])
+			n = 0
+		}
+	}
+}
+
+// prepareEncapsulation checks the arguments and readies the operation.
+func (s *Scheme) prepareEncapsulation(e *Encapsulation, op *encapsulation, w *workspace) error {
+	if err := s.checkSize(ErrPublicKeySize, len(e.PublicKey), s.publicKeySize); err != nil {
+		return err
+	}
+	if err := s.checkEncapsulation(e.Ciphertext, e.SharedKey, e.Seed); err != nil {
+		return err
+	}
+	if !s.unpackPublicKey(w.large, e.PublicKey) {
+		return ErrPublicKey
+	}
+	s.transform(w.key, w.large)
+	*op = encapsulation{e.Ciphertext, e.SharedKey, e.PublicKey, e.Seed, w.key, w}
+	return nil
+}
+
+// DecapsulateBatch is DecapsulateBytes for each element, which gets the error that
+// DecapsulateBytes would return. Multiples of four cost least. The buffers of
+// different elements must not overlap. It does not allocate.
+func (s *Scheme) DecapsulateBatch(batch []Decapsulation) {
+	if s.vector == nil {
+		for i := range batch {
+			d := &batch[i]
+			d.Err = s.DecapsulateBytes(d.SharedKey, d.PrivateKey, d.Ciphertext)
+		}
+		return
+	}
+	lanes := maxLanes
+	if s.hashesInLanes() {
+		lanes = maxLanes / 2 // each takes two
+	}
+	var w, keys [maxLanes]*workspace
+	for i := range min(lanes, len(batch)) {
+		w[i], keys[i] = s.borrow(), s.borrow()
+		defer s.giveBack(w[i])
+		defer s.giveBack(keys[i])
+	}
+	var ops [maxLanes]decapsulation
+	n := 0
+	for i := range batch {
+		d := &batch[i]
+		if d.Err = s.prepareDecapsulation(d, &ops[n], w[n], keys[n]); d.Err == nil {
+			n++
+		}
+		if n == lanes || n > 0 && i == len(batch)-1 {
+			s.decapsulateLanes(ops[:n])
+			n = 0
+		}
+	}
+}
+
+// prepareDecapsulation checks the arguments and readies the operation.
+func (s *Scheme) prepareDecapsulation(d *Decapsulation, op *decapsulation, w, keys *workspace) error {
+	if err := s.checkSize(ErrPrivateKeySize, len(d.PrivateKey), s.privateKeySize); err != nil {
+		return err
+	}
+	if err := s.checkDecapsulation(d.SharedKey, d.Ciphertext); err != nil {
+		return err
+	}
+	pk := s.PublicKeyOf(d.PrivateKey)
+	if !s.unpackPrivatePoly(w.small, d.PrivateKey[:s.privatePoly]) || !s.unpackPublicKey(w.large, pk) {
+		return ErrPrivateKey
+	}
+	s.transform(keys.key, w.small)
+	s.transform(w.key, w.large)
+	*op = decapsulation{d.SharedKey, pk, s.rejectionOf(d.PrivateKey), d.Ciphertext, keys.key, w.key, w}
+	return nil
+}
