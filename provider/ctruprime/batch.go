@@ -85,6 +85,10 @@ func (s *Scheme) generateKeys(sks, seeds [][]byte) {
 // inverted, and the public keys h_i = (g_i * e_(i-1)) * 1/e_i. R_q is a field
 // and no f is zero, so no key can spoil the others.
 func (p *parameters) generateGroup(sks, seeds [][]byte, w *workspace, d *division, k *keyGroup) {
+	if p.vector != nil {
+		p.generateGroupVector(sks, seeds, w, d, k)
+		return
+	}
 	clear(k.prefix)
 	k.prefix[0] = 1
 	for i := range sks {

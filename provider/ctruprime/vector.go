@@ -121,3 +121,81 @@ func (v *vectorized) packPrivatePoly(out []byte, half poly) {
 	v.PackSecret(out, half, &tail)
 	clear(tail[:])
 }
+
+type vectorDivision = vec.Division
+
+func (v *vectorized) newDivision() *vectorDivision { return v.ring.NewDivision() }
+
+// invertVector is invertPoly.
+func (p *parameters) invertVector(out, in poly, d *vectorDivision) {
+	d.Wipe()
+	q, n := int16(p.q), p.n
+	d.F[0], d.F[n-1], d.F[n] = 1, -1, -1
+	for i, x := range in[:n] {
+		d.G[n-1-i] = x
+	}
+	d.R[0] = 1
+	d.Run()
+	// The inverse, reversed, is V over x*F, and F is a constant. All words are
+	// below 2q in absolute value.
+	scale := p.invert(p.modQ(uint32(d.F[0] + 2*q)))
+	for i := range out[:n] {
+		x := p.modQ(uint32(d.V[n-i]+2*q) * scale)
+		out[i] = int16(p.centre(int32(x)))
+	}
+	clear(out[n:])
+}
+
+// generateGroup is parameters.generateGroup.
+func (p *parameters) generateGroupVector(sks, seeds [][]byte, w *workspace, d *division, k *keyGroup) {
+	v := p.vector
+	clear(k.prefix)
+	k.prefix[0] = 1
+	for i := range sks {
+		half, g := w.large, w.small
+		p.sampleKey(sks[i], half, g, seeds[i][:SeedSize], w)
+
+		v.transform(k.f[i], half)
+		v.transform(w.key, k.prefix)
+		v.multiplyQ(k.dividend[i], w.key, g, w)
+		v.ring.Centre(k.dividend[i], k.dividend[i])
+		v.multiplySecret(k.prefix, w.key, k.f[i], w)
+	}
+
+	p.invertPoly(k.inverse, k.prefix, d)
+	for i := len(sks) - 1; i >= 0; i-- {
+		v.multiplyFull(w.large, k.inverse, k.dividend[i], k, w)
+		v.PackKey(sks[i][p.privatePoly:][:p.publicKeySize], w.large, &w.tail)
+		v.multiplySecret(k.inverse, w.key, k.f[i], w)
+	}
+}
+
+// multiplySecret multiplies a, whose transform is given, by f = 2f'+1 modulo q,
+// given the transform of f'.
+func (v *vectorized) multiplySecret(a poly, transform, half spectrum, w *workspace) {
+	for i := range 2 {
+		v.ring.Multiply(i, v.residues(w.product, i), v.residues(transform, i), v.residues(half, i))
+	}
+	v.ring.FoldQ(w.small, v.residues(w.product, 0), v.residues(w.product, 1))
+	v.ring.DoubleAdd(a, w.small, a)
+}
+
+// multiplyFull sets out to a*b modulo q for two elements of R_q, and w.key to the
+// transform of a.
+func (v *vectorized) multiplyFull(out, a, b poly, k *keyGroup, w *workspace) {
+	var s [3]vec.Spectrum
+	for i := range s {
+		x, y := v.residues(k.c[0], i%2), v.residues(k.c[1], i%2)
+		if i < 2 {
+			x = v.residues(w.key, i)
+		}
+		s[i] = y
+		if i == 2 {
+			s[i] = v.residues(k.c[2], 0)
+		}
+		v.ring.Forward(i, x, a)
+		v.ring.Forward(i, s[i], b)
+		v.ring.Multiply(i, s[i], s[i], x)
+	}
+	v.ring.FoldQ3(out, s[0], s[1], s[2])
+}

@@ -27,3 +27,12 @@ func (*vectorized) unpackPrivatePoly(poly, []byte) (valid bool) {
 	return valid
 }
 func (*vectorized) packPrivatePoly([]byte, poly) {}
+
+func (*vectorized) newDivision() *vectorDivision { return nil }
+
+type vectorDivision struct{}
+
+func (*vectorDivision) Wipe() {}
+
+func (*parameters) invertVector(poly, poly, *vectorDivision)                                 {}
+func (*parameters) generateGroupVector([][]byte, [][]byte, *workspace, *division, *keyGroup) {}

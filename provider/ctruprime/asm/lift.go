@@ -24,6 +24,7 @@ func lift() {
 		"n on are arbitrary. It needs AVX2.")
 	foldQ("foldQ3", true, "foldQ3 is foldQ for three primes.")
 	foldWord()
+	centreQ()
 }
 
 // residues reads vectors of a folded product.
@@ -161,4 +162,61 @@ func foldWord() {
 	DECQ(count)
 	JNE(LabelRef("vector"))
 	finish()
+}
+
+// centreQ writes the reduction of words modulo q to their least absolute
+// residues: out may be in.
+func centreQ() {
+	moduli = nil
+	routine("centreQ", "func(out *int16, in *int16, table *int16, vectors int)",
+		"centreQ reduces words modulo q, exactly centred. The table holds q, q/2, -q/2 and",
+		"round(2^15/q). It needs AVX2.")
+	out, in := Load(Param("out"), GP64()), Load(Param("in"), GP64())
+	table, count := Load(Param("table"), GP64()), Load(Param("vectors"), GP64())
+	q, reciprocal := YMM(), YMM()
+	VMOVDQU(at(table, 0), q)
+	VMOVDQU(at(table, 3*vectorSize), reciprocal)
+	Label("vector")
+	x := YMM()
+	VMOVDQU(at(in, 0), x)
+	x = reduceWords(x, q, reciprocal)
+	centre(x, table, 0)
+	store(x, at(out, 0))
+	ADDQ(U32(vectorSize), out)
+	ADDQ(U32(vectorSize), in)
+	DECQ(count)
+	JNE(LabelRef("vector"))
+	finish()
+
+	routine("doubleAddQ", "func(out *int16, in *int16, addend *int16, table *int16, vectors int)",
+		"doubleAddQ is centreQ of 2*in + addend, |addend[i]| <= q/2.")
+	out, in = Load(Param("out"), GP64()), Load(Param("in"), GP64())
+	addend := Load(Param("addend"), GP64())
+	table, count = Load(Param("table"), GP64()), Load(Param("vectors"), GP64())
+	q, reciprocal = YMM(), YMM()
+	VMOVDQU(at(table, 0), q)
+	VMOVDQU(at(table, 3*vectorSize), reciprocal)
+	Label("vector")
+	x = YMM()
+	VMOVDQU(at(in, 0), x)
+	x = reduceWords(x, q, reciprocal) // |x| < q, so 2*|x| + q/2 < 2^15
+	VPADDW(x, x, x)
+	VPADDW(at(addend, 0), x, x)
+	x = reduceWords(x, q, reciprocal)
+	centre(x, table, 0)
+	store(x, at(out, 0))
+	for _, p := range []Register{out, in, addend} {
+		ADDQ(U32(vectorSize), p)
+	}
+	DECQ(count)
+	JNE(LabelRef("vector"))
+	finish()
+}
+
+func reduceWords(x VecVirtual, modulus, reciprocal Op) VecVirtual {
+	t, r := YMM(), YMM()
+	VPMULHRSW(reciprocal, x, t)
+	VPMULLW(modulus, t, t)
+	VPSUBW(t, x, r)
+	return r
 }

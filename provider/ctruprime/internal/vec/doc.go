@@ -11,3 +11,4 @@ package vec
 //go:generate go -C ../../asm run . -group lift -out ../internal/vec/lift_amd64.s -stubs ../internal/vec/lift_amd64.go -pkg vec
 //go:generate go -C ../../asm run . -group coding -out ../internal/vec/coding_amd64.s -stubs ../internal/vec/coding_amd64.go -pkg vec
 //go:generate go -C ../../asm run . -group decode -out ../internal/vec/decode_amd64.s -stubs ../internal/vec/decode_amd64.go -pkg vec
+//go:generate go -C ../../asm run . -group inverse -out ../internal/vec/inverse_amd64.s -stubs ../internal/vec/inverse_amd64.go -pkg vec

@@ -21,3 +21,14 @@ func foldQ3(out *int16, s1 *int32, s2 *int32, s3 *int32, table *int16, n int, ve
 //
 //go:noescape
 func foldWord(out *int16, s1 *int32, s2 *int32, table *int16, n int, vectors int)
+
+// centreQ reduces words modulo q, exactly centred. The table holds q, q/2, -q/2 and
+// round(2^15/q). It needs AVX2.
+//
+//go:noescape
+func centreQ(out *int16, in *int16, table *int16, vectors int)
+
+// doubleAddQ is centreQ of 2*in + addend, |addend[i]| <= q/2.
+//
+//go:noescape
+func doubleAddQ(out *int16, in *int16, addend *int16, table *int16, vectors int)

@@ -182,3 +182,70 @@ vector:
 	JNE      vector
 	VZEROUPPER
 	RET
+
+// func centreQ(out *int16, in *int16, table *int16, vectors int)
+// Requires: AVX, AVX2
+TEXT ·centreQ(SB), NOSPLIT, $0-32
+	MOVQ    out+0(FP), AX
+	MOVQ    in+8(FP), CX
+	MOVQ    table+16(FP), DX
+	MOVQ    vectors+24(FP), BX
+	VMOVDQU (DX), Y0
+	VMOVDQU 96(DX), Y1
+
+vector:
+	VMOVDQU   (CX), Y2
+	VPMULHRSW Y1, Y2, Y3
+	VPMULLW   Y0, Y3, Y3
+	VPSUBW    Y3, Y2, Y2
+	VPCMPGTW  32(DX), Y2, Y3
+	VMOVDQU   64(DX), Y4
+	VPCMPGTW  Y2, Y4, Y4
+	VPAND     (DX), Y3, Y3
+	VPAND     (DX), Y4, Y4
+	VPSUBW    Y3, Y2, Y2
+	VPADDW    Y4, Y2, Y2
+	VMOVDQU   Y2, (AX)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000020, CX
+	DECQ      BX
+	JNE       vector
+	VZEROUPPER
+	RET
+
+// func doubleAddQ(out *int16, in *int16, addend *int16, table *int16, vectors int)
+// Requires: AVX, AVX2
+TEXT ·doubleAddQ(SB), NOSPLIT, $0-40
+	MOVQ    out+0(FP), AX
+	MOVQ    in+8(FP), CX
+	MOVQ    addend+16(FP), DX
+	MOVQ    table+24(FP), BX
+	MOVQ    vectors+32(FP), SI
+	VMOVDQU (BX), Y0
+	VMOVDQU 96(BX), Y1
+
+vector:
+	VMOVDQU   (CX), Y2
+	VPMULHRSW Y1, Y2, Y3
+	VPMULLW   Y0, Y3, Y3
+	VPSUBW    Y3, Y2, Y2
+	VPADDW    Y2, Y2, Y2
+	VPADDW    (DX), Y2, Y2
+	VPMULHRSW Y1, Y2, Y3
+	VPMULLW   Y0, Y3, Y3
+	VPSUBW    Y3, Y2, Y2
+	VPCMPGTW  32(BX), Y2, Y3
+	VMOVDQU   64(BX), Y4
+	VPCMPGTW  Y2, Y4, Y4
+	VPAND     (BX), Y3, Y3
+	VPAND     (BX), Y4, Y4
+	VPSUBW    Y3, Y2, Y2
+	VPADDW    Y4, Y2, Y2
+	VMOVDQU   Y2, (AX)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
+	DECQ      SI
+	JNE       vector
+	VZEROUPPER
+	RET

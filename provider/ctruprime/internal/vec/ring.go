@@ -8,7 +8,7 @@ type Ring struct {
 	n, q        int
 	radix       int
 	transforms  []*transform
-	toQ, toWord table
+	toQ, toWord, centre table
 }
 
 // Spectrum holds the transform of a polynomial modulo one prime: as many words
@@ -25,6 +25,9 @@ func NewRing(n, q, radix int, primes ...int) *Ring {
 	}
 	r.toQ = r.foldTable(q)
 	r.toWord = r.foldTable(0)
+	for _, w := range []int{q, q / 2, -q / 2, modulus(q).reciprocal()} {
+		r.centre.full(w)
+	}
 	return r
 }
 
@@ -112,4 +115,16 @@ func (r *Ring) FoldWord(out []int16, s1, s2 Spectrum) {
 	_, _, _ = s1[r.Words()-1], s2[r.Words()-1], out[r.Length()-1]
 	foldWord(&out[0], &s1[0], &s2[0], &r.toWord[0], r.n, r.vectors())
 	clear(out[r.n:])
+}
+
+// Centre reduces in modulo q to least absolute residues. out may be in.
+func (r *Ring) Centre(out, in []int16) {
+	_, _ = in[r.Length()-1], out[r.Length()-1]
+	centreQ(&out[0], &in[0], &r.centre[0], r.vectors())
+}
+
+// DoubleAdd is Centre of 2*in + addend, |addend[i]| <= q/2. out may be either.
+func (r *Ring) DoubleAdd(out, in, addend []int16) {
+	_, _, _ = in[r.Length()-1], out[r.Length()-1], addend[r.Length()-1]
+	doubleAddQ(&out[0], &in[0], &addend[0], &r.centre[0], r.vectors())
 }

@@ -1,0 +1,41 @@
+//go:build amd64 && !noasm
+
+package vec
+
+// Division is the state of division steps on polynomials of degree n. It holds
+// secrets.
+type Division struct {
+	buffer     []int16
+	F, G, V, R []int16 // n+1 coefficients or more
+	table      table
+	steps      int
+}
+
+// NewDivision returns a state for the ring.
+func (r *Ring) NewDivision() *Division {
+	const group = 4 * lanes // words that divide treats at once
+	size := (r.n + 1 + group - 1) / group * group
+	d := &Division{buffer: make([]int16, 4*size+3*group), steps: 2*r.n - 1}
+	rest := d.buffer[group:] // room before G and after V
+	for _, p := range []*[]int16{&d.G, &d.F, &d.R, &d.V} {
+		*p, rest = rest[:size:size], rest[size:]
+	}
+	d.table.full(r.q)
+	q := uint64(r.q)
+	for _, x := range []uint64{q, (1<<28 + q/2) / q, (1<<43 + q/2) / q} {
+		for i := range 4 {
+			d.table = append(d.table, int16(x>>(16*i)))
+		}
+	}
+	return d
+}
+
+// Run does 2n-1 division steps on F and G, whose words are at most q in absolute
+// value, with delta = 1; V and R are 0 and 1 before. All words are at most
+// q/(1 - q/2^15) afterwards.
+func (d *Division) Run() {
+	divide(&d.F[0], &d.G[0], &d.V[0], &d.R[0], &d.table[0], d.steps, len(d.F))
+}
+
+// Wipe zeroes the state.
+func (d *Division) Wipe() { clear(d.buffer) }
