@@ -64,23 +64,32 @@ func (s shape) forward() bounds {
 		x := make([]value, 8)
 		for i := range x {
 			x[i] = load(at(in, 4*vectorSize*i), uniform(s.input))
-			for j, full := range s.upper() {
-				if i < full {
-					y := load(at(in, blockSize*(j+1)+4*vectorSize*i), uniform(s.input))
-					x[i] = add(x[i], mul(y, pairAt(table, pairSize*j), modulus))
+		}
+		for j, full := range s.upper() {
+			for i := 0; i < full; i += atOnce {
+				var ys []value
+				var ws []factor
+				for k := i; k < i+atOnce; k++ {
+					ys = append(ys, load(at(in, blockSize*(j+1)+4*vectorSize*k), uniform(s.input)))
+					ws = append(ws, pairAt(table, pairSize*j))
+				}
+				for k, t := range mulAll(ys, ws, modulus) {
+					x[i+k] = add(x[i+k], t)
 				}
 			}
 		}
 		base := pairSize * len(s.upper())
 		w := base
 		for half := 4; half >= 1; half /= 2 {
+			var layer []butterfly
 			for i := 0; i < 8; i += 2 * half {
 				f := pairAt(table, w)
 				w += pairSize
 				for j := i; j < i+half; j++ {
-					splitTwo(&x[j], &x[j+half], f, modulus, reciprocal)
+					layer = append(layer, butterfly{&x[j], &x[j+half], f})
 				}
 			}
+			split(layer, modulus, reciprocal)
 		}
 		for i := range x {
 			store(x[i].VecVirtual, at(out, 4*vectorSize*i))
@@ -100,17 +109,14 @@ func (s shape) forward() bounds {
 			x[i] = load(at(out, vectorSize*i), wide)
 		}
 		f := narrowFactors(table)
-		splitTwo(&x[0], &x[2], f[0], modulus, reciprocal)
-		splitTwo(&x[1], &x[3], f[0], modulus, reciprocal)
-		for i := 0; i < 4; i += 2 {
-			splitTwo(&x[i], &x[i+1], f[1+i/2], modulus, reciprocal)
-			low, high := swapHalves(x[i], x[i+1])
-			splitTwo(&low, &high, f[3+i/2], modulus, reciprocal)
-			for j, y := range []value{low, high} {
-				y = reduce(y, modulus, reciprocal)
-				store(y.VecVirtual, at(out, vectorSize*(i+j)))
-				result = result.max(y.bounds)
-			}
+		split([]butterfly{{&x[0], &x[2], f[0]}, {&x[1], &x[3], f[0]}}, modulus, reciprocal)
+		split([]butterfly{{&x[0], &x[1], f[1]}, {&x[2], &x[3], f[2]}}, modulus, reciprocal)
+		x[0], x[1] = swapHalves(x[0], x[1])
+		x[2], x[3] = swapHalves(x[2], x[3])
+		split([]butterfly{{&x[0], &x[1], f[3]}, {&x[2], &x[3], f[4]}}, modulus, reciprocal)
+		for i, y := range reduceAll(x, modulus, reciprocal) {
+			store(y.VecVirtual, at(out, vectorSize*i))
+			result = result.max(y.bounds)
 		}
 		ADDQ(U32(4*vectorSize), out)
 		ADDQ(U32(narrowSize), table)
@@ -141,26 +147,57 @@ func narrowFactors(table Register) []factor {
 	return f
 }
 
-// splitTwo sets a to a + w*b and b to a - w*b.
-func splitTwo(a, b *value, w factor, modulus, reciprocal Op) {
-	t := mul(*b, w, modulus)
-	if tooLarge(a.bounds, t.bounds) {
-		*a = reduce(*a, modulus, reciprocal)
-	}
-	*b = sub(*a, t)
-	*a = add(*a, t)
+// A butterfly is two values and the factor between them.
+type butterfly struct {
+	a, b *value
+	w    factor
 }
 
-// joinTwo sets a to a + b and b to (a-b)*w.
-func joinTwo(a, b *value, w factor, modulus, reciprocal Op) {
-	for _, x := range []*value{a, b} {
-		if tooLarge(a.bounds, b.bounds) {
-			*x = reduce(*x, modulus, reciprocal)
+// atOnce is how many butterflies are interleaved: a processor finds only nearby
+// instructions to do in parallel.
+const atOnce = 2
+
+// split sets a to a + w*b and b to a - w*b, for each.
+func split(all []butterfly, modulus, reciprocal Op) {
+	for len(all) > 0 {
+		n := min(atOnce, len(all))
+		part := all[:n]
+		all = all[n:]
+		bs, ws := make([]value, n), make([]factor, n)
+		for i, x := range part {
+			bs[i], ws[i] = *x.b, x.w
+		}
+		for i, t := range mulAll(bs, ws, modulus) {
+			x := part[i]
+			if tooLarge(x.a.bounds, t.bounds) {
+				*x.a = reduce(*x.a, modulus, reciprocal)
+			}
+			*x.b = sub(*x.a, t)
+			*x.a = add(*x.a, t)
 		}
 	}
-	d := sub(*a, *b)
-	*a = add(*a, *b)
-	*b = mul(d, w, modulus)
+}
+
+// join sets a to a + b and b to (a-b)*w, for each.
+func join(all []butterfly, modulus, reciprocal Op) {
+	for len(all) > 0 {
+		n := min(atOnce, len(all))
+		part := all[:n]
+		all = all[n:]
+		ds, ws := make([]value, n), make([]factor, n)
+		for i, x := range part {
+			for _, y := range []*value{x.a, x.b} {
+				if tooLarge(x.a.bounds, x.b.bounds) {
+					*y = reduce(*y, modulus, reciprocal)
+				}
+			}
+			ds[i], ws[i] = sub(*x.a, *x.b), x.w
+			*x.a = add(*x.a, *x.b)
+		}
+		for i, t := range mulAll(ds, ws, modulus) {
+			*part[i].b = t
+		}
+	}
 }
 
 func tooLarge(a, b bounds) bool {
@@ -288,13 +325,11 @@ func (s shape) inverse(in bounds) {
 			v[i] = load(at(x, vectorSize*i), in)
 		}
 		f := narrowFactors(table)
-		for i := 0; i < 4; i += 2 {
-			joinTwo(&v[i], &v[i+1], f[3+i/2], modulus, reciprocal)
-			v[i], v[i+1] = swapHalves(v[i], v[i+1])
-			joinTwo(&v[i], &v[i+1], f[1+i/2], modulus, reciprocal)
-		}
-		joinTwo(&v[0], &v[2], f[0], modulus, reciprocal)
-		joinTwo(&v[1], &v[3], f[0], modulus, reciprocal)
+		join([]butterfly{{&v[0], &v[1], f[3]}, {&v[2], &v[3], f[4]}}, modulus, reciprocal)
+		v[0], v[1] = swapHalves(v[0], v[1])
+		v[2], v[3] = swapHalves(v[2], v[3])
+		join([]butterfly{{&v[0], &v[1], f[1]}, {&v[2], &v[3], f[2]}}, modulus, reciprocal)
+		join([]butterfly{{&v[0], &v[2], f[0]}, {&v[1], &v[3], f[0]}}, modulus, reciprocal)
 		for i := range v {
 			v[i] = s.tame(v[i], 3, 4, modulus, reciprocal)
 			store(v[i].VecVirtual, at(x, vectorSize*i))
@@ -317,13 +352,15 @@ func (s shape) inverse(in bounds) {
 		}
 		w := 0
 		for half := 1; half <= 4; half *= 2 {
+			var layer []butterfly
 			for i := 0; i < 8; i += 2 * half {
 				f := pairAt(table, w)
 				w += pairSize
 				for j := i; j < i+half; j++ {
-					joinTwo(&v[j], &v[j+half], f, modulus, reciprocal)
+					layer = append(layer, butterfly{&v[j], &v[j+half], f})
 				}
 			}
+			join(layer, modulus, reciprocal)
 		}
 		for i := range v {
 			v[i] = s.tame(v[i], 5, 4, modulus, reciprocal)

@@ -135,6 +135,27 @@ func mul(a value, w factor, modulus Op) value {
 	return value{high, a.bounds.montgomery()}
 }
 
+// mulAll is mul for values that are independent of each other.
+func mulAll(all []value, w []factor, modulus Op) []value {
+	low, high := make([]VecVirtual, len(all)), make([]VecVirtual, len(all))
+	for i, a := range all {
+		low[i], high[i] = YMM(), YMM()
+		VPMULLW(w[i].low, a.VecVirtual, low[i])
+	}
+	for i, a := range all {
+		VPMULHW(w[i].high, a.VecVirtual, high[i])
+	}
+	for i := range all {
+		VPMULHW(modulus, low[i], low[i])
+	}
+	products := make([]value, len(all))
+	for i, a := range all {
+		VPSUBW(low[i], high[i], high[i])
+		products[i] = value{high[i], a.bounds.montgomery()}
+	}
+	return products
+}
+
 // negated returns -a*w mod p.
 func negated(a value, w factor, modulus Op) value {
 	low, high := YMM(), YMM()
@@ -153,6 +174,24 @@ func reduce(a value, modulus, reciprocal Op) value {
 	VPMULLW(modulus, t, t)
 	VPSUBW(t, a.VecVirtual, r)
 	return value{r, a.bounds.barrett()}
+}
+
+// reduceAll is reduce for values that are independent of each other.
+func reduceAll(all []value, modulus, reciprocal Op) []value {
+	t, reduced := make([]VecVirtual, len(all)), make([]value, len(all))
+	for i, a := range all {
+		t[i] = YMM()
+		VPMULHRSW(reciprocal, a.VecVirtual, t[i])
+	}
+	for i := range all {
+		VPMULLW(modulus, t[i], t[i])
+	}
+	for i, a := range all {
+		r := YMM()
+		VPSUBW(t[i], a.VecVirtual, r)
+		reduced[i] = value{r, a.bounds.barrett()}
+	}
+	return reduced
 }
 
 // swapHalves returns the two low and the two high halves of a and b.

@@ -2,6 +2,8 @@
 
 package vec
 
+import "unsafe"
+
 // Division is the state of division steps on polynomials of degree n. It holds
 // secrets.
 type Division struct {
@@ -15,7 +17,7 @@ type Division struct {
 func (r *Ring) NewDivision() *Division {
 	const group = 4 * lanes // words that divide treats at once
 	size := (r.n + 1 + group - 1) / group * group
-	d := &Division{buffer: make([]int16, 4*size+3*group), steps: 2*r.n - 1}
+	d := &Division{buffer: pageWords(4*size + 3*group), steps: 2*r.n - 1}
 	rest := d.buffer[group:] // room before G and after V
 	for _, p := range []*[]int16{&d.G, &d.F, &d.R, &d.V} {
 		*p, rest = rest[:size:size], rest[size:]
@@ -28,6 +30,17 @@ func (r *Ring) NewDivision() *Division {
 		}
 	}
 	return d
+}
+
+// pageWords returns n words that begin 512 bytes after the start of a page. The
+// ends of pages then lie in F or R, whose vectors do not straddle them as those
+// of G and V may, once a step.
+func pageWords(n int) []int16 {
+	const page, offset = 4096, 512
+	buffer := make([]int16, n+page/2)
+	at := uintptr(unsafe.Pointer(&buffer[0]))
+	skip := (offset - at%page + page) % page / 2
+	return buffer[skip:][:n:n]
 }
 
 // Run does 2n-1 division steps on F and G, whose words are at most q in absolute
