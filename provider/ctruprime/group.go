@@ -66,8 +66,8 @@ func (s *Scheme) prepareEncapsulation(e *Encapsulation, op *encapsulation, w *wo
 	if !s.unpackPublicKey(w.large, e.PublicKey) {
 		return ErrPublicKey
 	}
-	s.transform(w.key, w.large)
-	*op = encapsulation{e.Ciphertext, e.SharedKey, e.PublicKey, e.Seed, w.key, w}
+	s.transform(w.public, w.large)
+	*op = encapsulation{e.Ciphertext, e.SharedKey, e.PublicKey, e.Seed, w.public, w}
 	return nil
 }
 
@@ -86,17 +86,16 @@ func (s *Scheme) DecapsulateBatch(batch []Decapsulation) {
 	if s.hashesInLanes() {
 		lanes = maxLanes / 2 // each takes two
 	}
-	var w, keys [maxLanes]*workspace
+	var w [maxLanes]*workspace
 	for i := range min(lanes, len(batch)) {
-		w[i], keys[i] = s.borrow(), s.borrow()
+		w[i] = s.borrow()
 		defer s.giveBack(w[i])
-		defer s.giveBack(keys[i])
 	}
 	var ops [maxLanes]decapsulation
 	n := 0
 	for i := range batch {
 		d := &batch[i]
-		if d.Err = s.prepareDecapsulation(d, &ops[n], w[n], keys[n]); d.Err == nil {
+		if d.Err = s.prepareDecapsulation(d, &ops[n], w[n]); d.Err == nil {
 			n++
 		}
 		if n == lanes || n > 0 && i == len(batch)-1 {
@@ -107,7 +106,7 @@ func (s *Scheme) DecapsulateBatch(batch []Decapsulation) {
 }
 
 // prepareDecapsulation checks the arguments and readies the operation.
-func (s *Scheme) prepareDecapsulation(d *Decapsulation, op *decapsulation, w, keys *workspace) error {
+func (s *Scheme) prepareDecapsulation(d *Decapsulation, op *decapsulation, w *workspace) error {
 	if err := s.checkSize(ErrPrivateKeySize, len(d.PrivateKey), s.privateKeySize); err != nil {
 		return err
 	}
@@ -118,8 +117,8 @@ func (s *Scheme) prepareDecapsulation(d *Decapsulation, op *decapsulation, w, ke
 	if !s.unpackPrivatePoly(w.small, d.PrivateKey[:s.privatePoly]) || !s.unpackPublicKey(w.large, pk) {
 		return ErrPrivateKey
 	}
-	s.transform(keys.key, w.small)
-	s.transform(w.key, w.large)
-	*op = decapsulation{d.SharedKey, pk, s.rejectionOf(d.PrivateKey), d.Ciphertext, keys.key, w.key, w}
+	s.transform(w.secretKey(), w.small)
+	s.transform(w.public, w.large)
+	*op = decapsulation{d.SharedKey, pk, s.rejectionOf(d.PrivateKey), d.Ciphertext, w.secret, w.public, w}
 	return nil
 }

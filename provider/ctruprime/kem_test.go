@@ -430,20 +430,20 @@ func TestScratchIsWiped(t *testing.T) {
 	}
 	for _, s := range allSchemes {
 		packed, sk := newRandom(t).newKey(t, s)
-		w, keys, d, k := newWorkspace(&s.parameters), newWorkspace(&s.parameters), newDivision(&s.parameters), newKeyGroup(&s.parameters)
+		w, d, k := newWorkspace(&s.parameters), newDivision(&s.parameters), newKeyGroup(&s.parameters)
 		s.generate(packed, packed[:SeedSize], w, d)
 		s.encapsulate(w.again, make([]byte, SharedKeySize), sk.public.packed, sk.public.h, packed[:32], w)
 		s.decapsulate(make([]byte, SharedKeySize), sk.public.packed, packed[:32], sk.f, sk.public.h, bytes.Clone(w.again), w)
-		s.forward(keys.key, w.small)
 		sks, seeds := [][]byte{packed, bytes.Clone(packed)}, [][]byte{make([]byte, 64), make([]byte, 64)}
 		s.generateGroup(sks, seeds, w, d, k)
-		for _, x := range []interface{ wipe() }{w, keys, d, k} {
+		for _, x := range []interface{ wipe() }{w, d, k} {
 			x.wipe()
 		}
-		for _, v := range []*workspace{w, keys} {
+		{
+			v := w
 			zero(t, "small", allZero(v.small))
 			zero(t, "large", allZero(v.large))
-			zero(t, "key", allZero(v.key))
+			zero(t, "secret", allZero(v.secret))
 			zero(t, "product", allZero(v.product))
 			zero(t, "message", allZero(v.message))
 			zero(t, "coins", allZero(v.coins))

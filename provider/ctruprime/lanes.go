@@ -154,3 +154,19 @@ func (g *laneGroup) deriveKeys(p *parameters, beside []*hashing) {
 		}
 	}
 }
+
+// expand sets coins to SHAKE256 of up to maxLanes seeds, of which it takes the
+// first half.
+func (k *keyGroup) expand(p *parameters, seeds [][]byte) {
+	k.lanes.Reset()
+	for lane, seed := range seeds {
+		k.lanes.AbsorbLast(lane, shakeRate, shakeDomain, seed[:SeedSize])
+	}
+	size := 2 * p.coinSize
+	for at := 0; at < size; at += shakeRate {
+		k.lanes.Permute()
+		for lane := range seeds {
+			k.lanes.Squeeze(lane, k.coins[lane][at:min(at+shakeRate, size)])
+		}
+	}
+}

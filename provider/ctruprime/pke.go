@@ -13,6 +13,14 @@ func (p *parameters) multiply(product, a spectrum, b poly) {
 	p.fold(product)
 }
 
+// newKey returns room for the transform of a key.
+func (p *parameters) newKey() spectrum {
+	if p.vector != nil {
+		return make(spectrum, p.vector.keyWords())
+	}
+	return make(spectrum, p.size)
+}
+
 // transform sets out to the transform of a key, |in[i]| <= q/2, in the form that
 // encrypt and decrypt take.
 func (p *parameters) transform(out spectrum, in poly) {
@@ -45,13 +53,14 @@ func (p *parameters) generate(sk, seed []byte, w *workspace, d *division) {
 	}
 	f[0]++
 	p.invertPoly(f, f, d)
-	p.transform(w.key, f)
+	key := w.secretKey()
+	p.transform(key, f)
 	if p.vector != nil {
-		p.vector.publish(sk[p.privatePoly:][:p.publicKeySize], w.key, g, w)
+		p.vector.publish(sk[p.privatePoly:][:p.publicKeySize], key, g, w)
 		return
 	}
 	// n * q/2 * eta < Q/2: 4.53M, 3.49M, 10.06M.
-	p.multiply(w.product, w.key, g)
+	p.multiply(w.product, key, g)
 	p.packPublicKey(sk[p.privatePoly:], w.product)
 }
 

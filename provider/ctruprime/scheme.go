@@ -181,8 +181,8 @@ func (s *Scheme) EncapsulateBytes(ct, ss, pk, seed []byte) error {
 	if !s.unpackPublicKey(w.large, pk) {
 		return ErrPublicKey
 	}
-	s.transform(w.key, w.large)
-	s.encapsulate(ct, ss, pk, w.key, seed, w)
+	s.transform(w.public, w.large)
+	s.encapsulate(ct, ss, pk, w.public, seed, w)
 	return nil
 }
 
@@ -213,9 +213,8 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 	if err := s.checkDecapsulation(ss, ct); err != nil {
 		return err
 	}
-	w, keys := s.borrow(), s.borrow()
+	w := s.borrow()
 	defer s.giveBack(w)
-	defer s.giveBack(keys)
 	if !s.unpackPrivatePoly(w.small, sk[:s.privatePoly]) {
 		return ErrPrivateKey
 	}
@@ -223,9 +222,9 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 	if !s.unpackPublicKey(w.large, pk) {
 		return ErrPrivateKey
 	}
-	s.transform(keys.key, w.small)
-	s.transform(w.key, w.large)
-	s.decapsulate(ss, pk, s.rejectionOf(sk), keys.key, w.key, ct, w)
+	s.transform(w.secretKey(), w.small)
+	s.transform(w.public, w.large)
+	s.decapsulate(ss, pk, s.rejectionOf(sk), w.secret, w.public, ct, w)
 	return nil
 }
 
@@ -344,7 +343,7 @@ func (s *Scheme) parsePublicKey(packed []byte) (*PublicKey, error) {
 	if !s.unpackPublicKey(w.large, packed) {
 		return nil, ErrPublicKey
 	}
-	pk := &PublicKey{scheme: s, packed: packed, h: make(spectrum, s.size)}
+	pk := &PublicKey{scheme: s, packed: packed, h: s.newKey()}
 	s.transform(pk.h, w.large)
 	return pk, nil
 }
@@ -360,7 +359,7 @@ func (s *Scheme) parsePrivateKey(packed []byte) (*PrivateKey, error) {
 	if err != nil {
 		return nil, ErrPrivateKey
 	}
-	sk := &PrivateKey{scheme: s, packed: packed, f: make(spectrum, s.size), public: public}
+	sk := &PrivateKey{scheme: s, packed: packed, f: s.newKey(), public: public}
 	s.transform(sk.f, w.small)
 	return sk, nil
 }

@@ -51,32 +51,42 @@ func bestLevel() vectorLevel {
 	return portable
 }
 
+// keyWords is the length of a key's spectrum.
+func (v *vectorized) keyWords() int { return 4 * v.ring.Words() }
+
 // residues returns the part of a spectrum for prime number i.
 func (v *vectorized) residues(x spectrum, i int) vec.Spectrum {
 	n := v.ring.Words()
 	return vec.Spectrum(x[i*n : (i+1)*n])
 }
 
-// transform sets out to the transforms of in, |in[i]| <= q/2.
+// keyResidues returns the part of a key's spectrum for prime number i.
+func (v *vectorized) keyResidues(x spectrum, i int) vec.Spectrum {
+	n := 2 * v.ring.Words()
+	return vec.Spectrum(x[i*n : (i+1)*n])
+}
+
+// transform sets out to the transform of a key, |in[i]| <= q/2.
 func (v *vectorized) transform(out spectrum, in poly) {
 	for i := range 2 {
-		v.ring.Forward(i, v.residues(out, i), in)
+		v.ring.ForwardKey(i, v.keyResidues(out, i), in)
 	}
 }
 
-// multiply sets product to the coefficients of a*b before they are folded, where
-// a is a transform.
-func (v *vectorized) multiply(product, a spectrum, b poly) {
+// multiply sets product to the coefficients of key*b before they are folded. It
+// exchanges words of b.
+func (v *vectorized) multiply(product, key spectrum, b poly) {
+	v.ring.Swap(b, b)
 	for i := range 2 {
 		s := v.residues(product, i)
 		v.ring.Forward(i, s, b)
-		v.ring.Multiply(i, s, s, v.residues(a, i))
+		v.ring.Multiply(i, s, s, v.keyResidues(key, i))
 	}
 }
 
-// multiplyQ sets out to a*b in R_q: |out[i]| < 3q.
-func (v *vectorized) multiplyQ(out poly, a spectrum, b poly, w *workspace) {
-	v.multiply(w.product, a, b)
+// multiplyQ sets out to key*b in R_q: |out[i]| < 3q. out may be b.
+func (v *vectorized) multiplyQ(out poly, key spectrum, b poly, w *workspace) {
+	v.multiply(w.product, key, b)
 	v.ring.FoldQ(out, v.residues(w.product, 0), v.residues(w.product, 1))
 }
 
@@ -153,49 +163,53 @@ func (p *parameters) generateGroupVector(sks, seeds [][]byte, w *workspace, d *d
 	k.prefix[0] = 1
 	for i := range sks {
 		half, g := w.large, w.small
-		p.sampleKey(sks[i], half, g, seeds[i][:SeedSize], w)
+		lane := i % maxLanes
+		if lane == 0 {
+			k.expand(p, seeds[i:min(i+maxLanes, len(seeds))])
+		}
+		v.Sample(half, k.coins[lane])
+		v.packPrivatePoly(sks[i], half)
+		v.Sample(g, k.coins[lane][p.coinSize:])
 
-		v.transform(k.f[i], half)
-		v.transform(w.key, k.prefix)
-		v.multiplyQ(k.dividend[i], w.key, g, w)
+		v.ring.Swap(half, half)
+		for j := range 2 {
+			v.ring.Forward(j, v.residues(k.f[i], j), half)
+		}
+		key := w.secretKey()
+		v.transform(key, k.prefix)
+		v.multiplyQ(k.dividend[i], key, g, w)
 		v.ring.Centre(k.dividend[i], k.dividend[i])
-		v.multiplySecret(k.prefix, w.key, k.f[i], w)
+		v.multiplySecret(k.prefix, key, k.f[i], w)
 	}
 
 	p.invertPoly(k.inverse, k.prefix, d)
 	for i := len(sks) - 1; i >= 0; i-- {
 		v.multiplyFull(w.large, k.inverse, k.dividend[i], k, w)
 		v.PackKey(sks[i][p.privatePoly:][:p.publicKeySize], w.large, &w.tail)
-		v.multiplySecret(k.inverse, w.key, k.f[i], w)
+		v.multiplySecret(k.inverse, w.secret, k.f[i], w)
 	}
 }
 
-// multiplySecret multiplies a, whose transform is given, by f = 2f'+1 modulo q,
-// given the transform of f'.
-func (v *vectorized) multiplySecret(a poly, transform, half spectrum, w *workspace) {
+// multiplySecret multiplies a, whose transform as a key is given, by f = 2f'+1
+// modulo q, given the transform of f'.
+func (v *vectorized) multiplySecret(a poly, key, half spectrum, w *workspace) {
 	for i := range 2 {
-		v.ring.Multiply(i, v.residues(w.product, i), v.residues(transform, i), v.residues(half, i))
+		v.ring.Multiply(i, v.residues(w.product, i), v.residues(half, i), v.keyResidues(key, i))
 	}
 	v.ring.FoldQ(w.small, v.residues(w.product, 0), v.residues(w.product, 1))
 	v.ring.DoubleAdd(a, w.small, a)
 }
 
-// multiplyFull sets out to a*b modulo q for two elements of R_q, and w.key to the
-// transform of a.
+// multiplyFull sets out to a*b modulo q for two elements of R_q, and w.secret to the
+// transform of a. It exchanges words of b.
 func (v *vectorized) multiplyFull(out, a, b poly, k *keyGroup, w *workspace) {
-	var s [3]vec.Spectrum
+	s := [3]vec.Spectrum{v.residues(w.product, 0), v.residues(w.product, 1), v.residues(k.c[0], 0)}
+	keys := [3]vec.Spectrum{v.keyResidues(w.secretKey(), 0), v.keyResidues(w.secretKey(), 1), v.keyResidues(k.c[1], 0)}
+	v.ring.Swap(b, b)
 	for i := range s {
-		x, y := v.residues(k.c[0], i%2), v.residues(k.c[1], i%2)
-		if i < 2 {
-			x = v.residues(w.key, i)
-		}
-		s[i] = y
-		if i == 2 {
-			s[i] = v.residues(k.c[2], 0)
-		}
-		v.ring.Forward(i, x, a)
+		v.ring.ForwardKey(i, keys[i], a)
 		v.ring.Forward(i, s[i], b)
-		v.ring.Multiply(i, s[i], s[i], x)
+		v.ring.Multiply(i, s[i], s[i], keys[i])
 	}
 	v.ring.FoldQ3(out, s[0], s[1], s[2])
 }

@@ -18,6 +18,7 @@ func newVectorized(*parameters, vectorLevel) *vectorized { return nil }
 func (codec) Sample(poly, []byte)    {}
 func (codec) SampleSize() (size int) { return size }
 
+func (*vectorized) keyWords() (n int)                          { return n }
 func (*vectorized) transform(spectrum, poly)                   {}
 func (*vectorized) encrypt([]byte, spectrum, *workspace)       {}
 func (*vectorized) decrypt([]byte, spectrum, *workspace)       {}

@@ -6,11 +6,12 @@ import (
 )
 
 // workspace is the scratch memory of one operation, in one piece for each
-// parameter set. It holds secrets while in use and only zeros in a pool.
+// parameter set. It holds secrets while in use and none in a pool.
 type workspace struct {
 	small   poly     // short coefficients: noise, secrets
 	large   poly     // centred residues modulo q or 2^d
-	key     spectrum // the transform of a key that came packed
+	public  spectrum // the transform of a public key that came packed
+	secret  spectrum // that of a private key, or of another secret
 	product spectrum
 	message []byte // followed by zeros up to its capacity, a multiple of 16
 	words   []byte // the codewords of all that
@@ -22,6 +23,7 @@ type workspace struct {
 	reject  [64]byte   // the shared key of a rejected ciphertext, and a rest
 	shake   sha3.SHAKE // the zero value is SHAKE256
 	lanes   laneHash
+	keyed   bool     // secret is in use
 	tail    [64]byte // the end of a packed polynomial
 }
 
@@ -29,7 +31,8 @@ func newWorkspace(p *parameters) *workspace {
 	w := &workspace{
 		small:   make(poly, p.half),
 		large:   make(poly, p.half),
-		key:     make(spectrum, p.size),
+		public:  p.newKey(),
+		secret:  p.newKey(),
 		product: make(spectrum, p.size),
 		message: make([]byte, p.messageSize, (p.messageSize+15)/16*16),
 		words:   make([]byte, (p.messageSize+15)/16*32),
@@ -41,11 +44,20 @@ func newWorkspace(p *parameters) *workspace {
 	return w
 }
 
-// wipe zeroes everything.
+// secretKey returns the secret spectrum, which wipe then zeroes.
+func (w *workspace) secretKey() spectrum {
+	w.keyed = true
+	return w.secret
+}
+
+// wipe zeroes everything that is secret.
 func (w *workspace) wipe() {
 	clear(w.small)
 	clear(w.large)
-	clear(w.key)
+	if w.keyed {
+		clear(w.secret)
+		w.keyed = false
+	}
 	clear(w.product)
 	clear(w.message)
 	clear(w.words)

@@ -16,8 +16,9 @@ const (
 	blockSize  = 32 * vectorSize // a block of 512 coefficients
 	pairSize   = 2 * vectorSize  // a factor in full
 	wideSize   = 7 * pairSize    // factors of the three wide layers of a block
-	narrowSize = 32 + 2*pairSize // of the three narrow layers of four vectors
+	narrowSize = 32              // of the two narrow layers of four vectors
 	groupCount = 8               // of four vectors in a block
+	leafSize   = 2 * vectorSize  // of a key's leaf: s*b, then b
 )
 
 // A shape is a transform's radix and the primes that it serves, with the largest
@@ -36,17 +37,23 @@ var shapes = []shape{
 func ring() {
 	for _, s := range shapes {
 		moduli = s.primes
-		spectrum := s.forward()
-		s.inverse(pointwise(s, spectrum))
+		operand := s.forward(false)
+		key := s.forward(true)
+		s.inverse(s.pointwise(operand, key))
 	}
+	swapPairs()
 }
 
-// forward writes the transform and returns the bound of its values.
-func (s shape) forward() bounds {
-	name := fmt.Sprintf("forward%d", s.radix)
+// forward writes the transform, of a key or of the other operand, and returns the
+// bound of its values.
+func (s shape) forward(key bool) bounds {
+	name, form := fmt.Sprintf("forward%d", s.radix), "each other word first"
+	if key {
+		name, form = fmt.Sprintf("forwardKey%d", s.radix), "the form of a key"
+	}
 	routine(name, "func(out *int32, in *int16, table *int16)",
-		fmt.Sprintf("%s transforms %d words in, |in[i]| <= %d, into %d. It needs AVX2.",
-			name, s.radix*256, s.input, s.radix*512))
+		fmt.Sprintf("%s transforms %d words in, |in[i]| <= %d. It needs AVX2.", name, s.radix*256, s.input))
+	_ = form
 	out := Load(Param("out"), GP64())
 	in := Load(Param("in"), GP64())
 	table := Load(Param("table"), GP64())
@@ -55,12 +62,58 @@ func (s shape) forward() bounds {
 	VMOVDQU(at(table, vectorSize), reciprocal)
 	ADDQ(U32(2*vectorSize), table)
 
-	block := GP64()
-	MOVQ(U32(s.radix), block)
-	Label("block")
+	// A key's values are spaced by a vector, before which its multiple goes.
+	spacing := vectorSize
+	if key {
+		spacing = leafSize
+		ADDQ(U32(vectorSize), out)
+	}
+
 	// A block's input is what in is modulo x^512 - w^block.
-	wide := uniform(0)
-	loop("wide", 4, func() {
+	wide := s.splitWide("first", true, in, out, table, spacing, modulus, reciprocal)
+	block := GP64()
+	MOVQ(U32(s.radix-1), block)
+	Label("block")
+	wide = wide.max(s.splitWide("wide", false, in, out, table, spacing, modulus, reciprocal))
+	DECQ(block)
+	JNE(LabelRef("block"))
+	SUBQ(U32(32*spacing*s.radix), out)
+
+	result := uniform(0)
+	loop("narrow", groupCount*s.radix, func() {
+		x := make([]value, 4)
+		for i := range x {
+			x[i] = load(at(out, spacing*i), wide)
+		}
+		f := narrowFactors(table)
+		split([]butterfly{{&x[0], &x[2], f[0]}, {&x[1], &x[3], f[0]}}, modulus, reciprocal)
+		split([]butterfly{{&x[0], &x[1], f[1]}, {&x[2], &x[3], f[2]}}, modulus, reciprocal)
+		for i, y := range reduceAll(x, modulus, reciprocal) {
+			store(y.VecVirtual, at(out, spacing*i))
+			result = result.max(y.bounds)
+			if key {
+				// Of two neighbours the leaves are x^16 - s and x^16 + s.
+				product := mul
+				if i%2 == 1 {
+					product = negated
+				}
+				z := product(y, f[1+i/2], modulus)
+				store(z.VecVirtual, at(out, spacing*i-vectorSize))
+				result = result.max(z.bounds)
+			}
+		}
+		ADDQ(U32(4*spacing), out)
+		ADDQ(U32(narrowSize), table)
+	})
+	finish()
+	return result
+}
+
+// splitWide does the three wide layers of a block. The roots of the first block's
+// first nodes are one. It leaves out and the table behind the block.
+func (s shape) splitWide(name string, first bool, in, out, table Register, spacing int, modulus, reciprocal Op) bounds {
+	result := uniform(0)
+	loop(name, 4, func() {
 		x := make([]value, 8)
 		for i := range x {
 			x[i] = load(at(in, 4*vectorSize*i), uniform(s.input))
@@ -73,18 +126,26 @@ func (s shape) forward() bounds {
 					ys = append(ys, load(at(in, blockSize*(j+1)+4*vectorSize*k), uniform(s.input)))
 					ws = append(ws, pairAt(table, pairSize*j))
 				}
-				for k, t := range mulAll(ys, ws, modulus) {
-					x[i+k] = add(x[i+k], t)
+				if !first {
+					ys = mulAll(ys, ws, modulus)
+				}
+				for k, y := range ys {
+					x[i+k] = add(x[i+k], y)
 				}
 			}
 		}
-		base := pairSize * len(s.upper())
-		w := base
+		w := pairSize * len(s.upper())
 		for half := 4; half >= 1; half /= 2 {
 			var layer []butterfly
 			for i := 0; i < 8; i += 2 * half {
 				f := pairAt(table, w)
 				w += pairSize
+				if first && i == 0 && half > 1 {
+					for j := range half {
+						splitOne(&x[j], &x[j+half], modulus, reciprocal)
+					}
+					continue
+				}
 				for j := i; j < i+half; j++ {
 					layer = append(layer, butterfly{&x[j], &x[j+half], f})
 				}
@@ -92,38 +153,15 @@ func (s shape) forward() bounds {
 			split(layer, modulus, reciprocal)
 		}
 		for i := range x {
-			store(x[i].VecVirtual, at(out, 4*vectorSize*i))
-			wide = wide.max(x[i].bounds)
+			store(x[i].VecVirtual, at(out, 4*spacing*i))
+			result = result.max(x[i].bounds)
 		}
 		ADDQ(U32(vectorSize), in)
-		ADDQ(U32(vectorSize), out)
+		ADDQ(U32(spacing), out)
 	})
 	SUBQ(U32(4*vectorSize), in)
-	SUBQ(U32(4*vectorSize), out)
+	ADDQ(U32(28*spacing), out)
 	ADDQ(U32(pairSize*len(s.upper())+wideSize), table)
-
-	result := uniform(0)
-	loop("narrow", groupCount, func() {
-		x := make([]value, 4)
-		for i := range x {
-			x[i] = load(at(out, vectorSize*i), wide)
-		}
-		f := narrowFactors(table)
-		split([]butterfly{{&x[0], &x[2], f[0]}, {&x[1], &x[3], f[0]}}, modulus, reciprocal)
-		split([]butterfly{{&x[0], &x[1], f[1]}, {&x[2], &x[3], f[2]}}, modulus, reciprocal)
-		x[0], x[1] = swapHalves(x[0], x[1])
-		x[2], x[3] = swapHalves(x[2], x[3])
-		split([]butterfly{{&x[0], &x[1], f[3]}, {&x[2], &x[3], f[4]}}, modulus, reciprocal)
-		for i, y := range reduceAll(x, modulus, reciprocal) {
-			store(y.VecVirtual, at(out, vectorSize*i))
-			result = result.max(y.bounds)
-		}
-		ADDQ(U32(4*vectorSize), out)
-		ADDQ(U32(narrowSize), table)
-	})
-	DECQ(block)
-	JNE(LabelRef("block"))
-	finish()
 	return result
 }
 
@@ -136,15 +174,21 @@ func (s shape) upper() []int {
 	return []int{8, 4}
 }
 
-// narrowFactors loads the five factors of the narrow layers: three in words,
-// broadcast, and two in full.
+// narrowFactors loads the three factors of the narrow layers.
 func narrowFactors(table Register) []factor {
-	f := make([]factor, 5)
-	for i := range 3 {
+	f := make([]factor, 3)
+	for i := range f {
 		f[i] = factor{broadcast(at(table, 8*i)), broadcast(at(table, 8*i+4))}
 	}
-	f[3], f[4] = pairAt(table, 32), pairAt(table, 32+pairSize)
 	return f
+}
+
+// splitOne sets a to a + b and b to a - b.
+func splitOne(a, b *value, modulus, reciprocal Op) {
+	if tooLarge(a.bounds, b.bounds) {
+		*a, *b = reduce(*a, modulus, reciprocal), reduce(*b, modulus, reciprocal)
+	}
+	*a, *b = add(*a, *b), sub(*a, *b)
 }
 
 // A butterfly is two values and the factor between them.
@@ -209,105 +253,73 @@ func tooLarge(a, b bounds) bool {
 	return false
 }
 
-// pointwise writes the product modulo each leaf x^8 - s, two leaves a vector. It
-// returns the bound of the results.
+// pointwise writes the product modulo each leaf x^16 - s. It returns the bound of
+// the results.
 //
-// The sums of eight products are exact in 32 bits. With e the 16 words s*b, b,
-// coefficient k of the product is the sum of a[j] * e[8+k-j]; a pair of j is one
-// multiplication, which gives every other k.
-func pointwise(s shape, in bounds) bounds {
+// The sums of 16 products are exact in 32 bits. With e the 32 words s*b, b of a
+// key's leaf, coefficient k of the product is the sum of a[j] * e[16+k-j]; a pair
+// of j is one multiplication, which gives every other k. a comes with the words
+// of each pair exchanged.
+func (s shape) pointwise(operand, key bounds) bounds {
 	name := fmt.Sprintf("pointwise%d", s.radix)
-	routine(name, "func(out *int32, a *int32, b *int32, table *int16)",
-		fmt.Sprintf("%s multiplies two transforms. out may be a or b. It needs AVX2.", name))
+	routine(name, "func(out *int32, a *int32, key *int32, table *int16)",
+		fmt.Sprintf("%s multiplies two transforms. out may be a. It needs AVX2.", name))
 	out := Load(Param("out"), GP64())
 	a := Load(Param("a"), GP64())
-	b := Load(Param("b"), GP64())
+	e := Load(Param("key"), GP64())
 	table := Load(Param("table"), GP64())
 	modulus, inverse := YMM(), YMM()
 	VMOVDQU(at(table, 0), modulus)
-	VMOVDQU(at(table, 2*vectorSize), inverse)
-	pairs := make([]VecVirtual, 4) // shuffles that repeat a[2i+1], a[2i]
-	for i := range pairs {
-		pairs[i] = YMM()
-		VMOVDQU(at(table, (3+i)*vectorSize), pairs[i])
-	}
-	ADDQ(U32(7*vectorSize), table)
+	VMOVDQU(at(table, vectorSize), inverse)
 
-	result := uniform(0)
-	loop("pair", s.radix*16, func() {
-		for i := range 2 {
-			x := load(at(a, vectorSize*i), in)
-			y := load(at(b, vectorSize*i), in)
-			wrapped := mul
-			if i == 1 {
-				wrapped = negated // the second vector's leaves are x^8 + s
+	result := make(bounds, len(moduli))
+	for i, p := range moduli {
+		sum := 16 * operand[i] * key[i]
+		if sum >= 1<<31 {
+			panic("asm: the sums of a leaf's products exceed 32 bits")
+		}
+		result[i] = (sum+p<<15)>>16 + 1
+	}
+	loop("leaf", s.radix*32, func() {
+		even, odd := YMM(), YMM()
+		for j := 0; j < 16; j += 2 {
+			pair := broadcast(at(a, 2*j))
+			// Words 15-j and 16-j of e on.
+			for i, sum := range []VecVirtual{even, odd} {
+				window := at(e, 2*(15-j+i))
+				if j == 0 {
+					VPMADDWD(window, pair, sum)
+					continue
+				}
+				product := YMM()
+				VPMADDWD(window, pair, product)
+				VPADDD(product, sum, sum)
 			}
-			z := wrapped(y, pairAt(table, 0), modulus)
-			r := leafProduct(x, y, z, pairs, modulus, inverse)
-			store(r.VecVirtual, at(out, vectorSize*i))
-			result = result.max(r.bounds)
 		}
-		ADDQ(U32(pairSize), table)
-		for _, p := range []Register{out, a, b} {
-			ADDQ(U32(2*vectorSize), p)
-		}
+		// Montgomery's reduction of 32 bits: low and high words apart.
+		low, high := YMM(), YMM()
+		VPSLLD(U8(16), odd, low)
+		VPBLENDW(U8(0xaa), low, even, low)
+		VPSRLD(U8(16), even, high)
+		VPBLENDW(U8(0xaa), odd, high, high)
+		VPMULLW(inverse, low, low)
+		VPMULHW(modulus, low, low)
+		VPSUBW(low, high, high)
+		store(high, at(out, 0))
+		ADDQ(U32(vectorSize), out)
+		ADDQ(U32(vectorSize), a)
+		ADDQ(U32(leafSize), e)
 	})
 	finish()
 	return result
 }
 
-func leafProduct(x, y, z value, pairs []VecVirtual, modulus, inverse Op) value {
-	even, odd := VecVirtual(nil), VecVirtual(nil)
-	accumulate := func(sum *VecVirtual, window, pair VecVirtual) {
-		product := YMM()
-		VPMADDWD(window, pair, product)
-		if *sum == nil {
-			*sum = product
-			return
-		}
-		VPADDD(product, *sum, *sum)
-	}
-	for i := range 4 {
-		pair := YMM()
-		VPSHUFB(pairs[i], x.VecVirtual, pair)
-		// Words 7-2i and 8-2i of e on.
-		window := YMM()
-		VPALIGNR(U8(2*(7-2*i)), z.VecVirtual, y.VecVirtual, window)
-		accumulate(&even, window, pair)
-		window = y.VecVirtual
-		if i > 0 {
-			window = YMM()
-			VPALIGNR(U8(2*(8-2*i)), z.VecVirtual, y.VecVirtual, window)
-		}
-		accumulate(&odd, window, pair)
-	}
-	// Montgomery's reduction of 32 bits: low and high words apart.
-	low, high := YMM(), YMM()
-	VPSLLD(U8(16), odd, low)
-	VPBLENDW(U8(0xaa), low, even, low)
-	VPSRLD(U8(16), even, high)
-	VPBLENDW(U8(0xaa), odd, high, high)
-	VPMULLW(inverse, low, low)
-	VPMULHW(modulus, low, low)
-	VPSUBW(low, high, high)
-
-	b := make(bounds, len(moduli))
-	for i, p := range moduli {
-		sum := 8 * x.bounds[i] * max(y.bounds[i], z.bounds[i])
-		if sum >= 1<<31 {
-			panic("asm: the sums of a leaf's products exceed 32 bits")
-		}
-		b[i] = (sum+p<<15)>>16 + 1
-	}
-	return value{high, b}
-}
-
-// inverse writes the inverse of forward, in place, but for a factor 64*radix*2^16
-// that the routine scales away with whatever else the table says.
+// inverse writes the inverse of forward, in place, times whatever the table's
+// scale says.
 func (s shape) inverse(in bounds) {
 	name := fmt.Sprintf("inverse%d", s.radix)
 	routine(name, "func(x *int32, table *int16)",
-		fmt.Sprintf("%s turns a product of transforms back, in place: |x[i]| <= about 0.6p. It needs AVX2.", name))
+		fmt.Sprintf("%s turns a product of transforms back, in place. It needs AVX2.", name))
 	x := Load(Param("x"), GP64())
 	table := Load(Param("table"), GP64())
 	modulus, reciprocal := YMM(), YMM()
@@ -315,70 +327,34 @@ func (s shape) inverse(in bounds) {
 	VMOVDQU(at(table, vectorSize), reciprocal)
 	ADDQ(U32(2*vectorSize), table)
 
-	block := GP64()
-	MOVQ(U32(s.radix), block)
-	Label("block")
-	narrow := make([]bounds, 4)
-	loop("narrow", groupCount, func() {
+	worst := uniform(0)
+	loop("narrow", groupCount*s.radix, func() {
 		v := make([]value, 4)
 		for i := range v {
 			v[i] = load(at(x, vectorSize*i), in)
 		}
 		f := narrowFactors(table)
-		join([]butterfly{{&v[0], &v[1], f[3]}, {&v[2], &v[3], f[4]}}, modulus, reciprocal)
-		v[0], v[1] = swapHalves(v[0], v[1])
-		v[2], v[3] = swapHalves(v[2], v[3])
 		join([]butterfly{{&v[0], &v[1], f[1]}, {&v[2], &v[3], f[2]}}, modulus, reciprocal)
 		join([]butterfly{{&v[0], &v[2], f[0]}, {&v[1], &v[3], f[0]}}, modulus, reciprocal)
 		for i := range v {
 			v[i] = s.tame(v[i], 3, 4, modulus, reciprocal)
 			store(v[i].VecVirtual, at(x, vectorSize*i))
-			narrow[i] = v[i].bounds
+			worst = worst.max(v[i].bounds)
 		}
 		ADDQ(U32(4*vectorSize), x)
 		ADDQ(U32(narrowSize), table)
 	})
-	SUBQ(U32(blockSize), x)
+	SUBQ(U32(s.radix*blockSize), x)
 
-	worst := uniform(0)
-	for _, b := range narrow {
-		worst = worst.max(b)
-	}
-	wide := make([]bounds, 8)
-	loop("wide", 4, func() {
-		v := make([]value, 8)
-		for i := range v {
-			v[i] = load(at(x, 4*vectorSize*i), worst)
-		}
-		w := 0
-		for half := 1; half <= 4; half *= 2 {
-			var layer []butterfly
-			for i := 0; i < 8; i += 2 * half {
-				f := pairAt(table, w)
-				w += pairSize
-				for j := i; j < i+half; j++ {
-					layer = append(layer, butterfly{&v[j], &v[j+half], f})
-				}
-			}
-			join(layer, modulus, reciprocal)
-		}
-		for i := range v {
-			v[i] = s.tame(v[i], 5, 4, modulus, reciprocal)
-			store(v[i].VecVirtual, at(x, 4*vectorSize*i))
-			wide[i] = v[i].bounds
-		}
-		ADDQ(U32(vectorSize), x)
-	})
-	ADDQ(U32(blockSize-4*vectorSize), x)
-	ADDQ(U32(wideSize), table)
+	b := s.joinWide("first", true, worst, x, table, modulus, reciprocal)
+	block := GP64()
+	MOVQ(U32(s.radix-1), block)
+	Label("block")
+	b = b.max(s.joinWide("wide", false, worst, x, table, modulus, reciprocal))
 	DECQ(block)
 	JNE(LabelRef("block"))
 	SUBQ(U32(s.radix*blockSize), x)
 
-	b := uniform(0)
-	for _, w := range wide {
-		b = b.max(w)
-	}
 	loop("blocks", 32, func() {
 		v := make([]value, s.radix)
 		for i := range v {
@@ -389,12 +365,71 @@ func (s shape) inverse(in bounds) {
 		} else {
 			v = joinFive(v, table, modulus, reciprocal)
 		}
-		for i := range v {
-			r := mul(v[i], pairAt(table, 0), modulus)
+		ws := make([]factor, len(v))
+		for i := range ws {
+			ws[i] = pairAt(table, 0)
+		}
+		for i, r := range mulAll(v, ws, modulus) {
 			store(r.VecVirtual, at(x, blockSize*i))
 		}
 		ADDQ(U32(vectorSize), x)
 	})
+	finish()
+}
+
+// joinWide is the inverse of splitWide.
+func (s shape) joinWide(name string, first bool, in bounds, x, table Register, modulus, reciprocal Op) bounds {
+	result := uniform(0)
+	loop(name, 4, func() {
+		v := make([]value, 8)
+		for i := range v {
+			v[i] = load(at(x, 4*vectorSize*i), in)
+		}
+		w := 0
+		for half := 1; half <= 4; half *= 2 {
+			var layer []butterfly
+			for i := 0; i < 8; i += 2 * half {
+				f := pairAt(table, w)
+				w += pairSize
+				if first && i == 0 && half > 1 {
+					for j := range half {
+						splitOne(&v[j], &v[j+half], modulus, reciprocal)
+					}
+					continue
+				}
+				for j := i; j < i+half; j++ {
+					layer = append(layer, butterfly{&v[j], &v[j+half], f})
+				}
+			}
+			join(layer, modulus, reciprocal)
+		}
+		for i := range v {
+			v[i] = s.tame(v[i], 5, 4, modulus, reciprocal)
+			store(v[i].VecVirtual, at(x, 4*vectorSize*i))
+			result = result.max(v[i].bounds)
+		}
+		ADDQ(U32(vectorSize), x)
+	})
+	ADDQ(U32(blockSize-4*vectorSize), x)
+	ADDQ(U32(wideSize), table)
+	return result
+}
+
+// swapPairs writes the exchange of the words of each pair.
+func swapPairs() {
+	routine("swapPairs", "func(out *int16, in *int16, vectors int)",
+		"swapPairs exchanges the words of each pair. out may be in. It needs AVX2.")
+	out, in := Load(Param("out"), GP64()), Load(Param("in"), GP64())
+	vectors := Load(Param("vectors"), GP64())
+	Label("vector")
+	x := YMM()
+	VPSHUFLW(U8(0xb1), at(in, 0), x)
+	VPSHUFHW(U8(0xb1), x, x)
+	store(x, at(out, 0))
+	ADDQ(U32(vectorSize), in)
+	ADDQ(U32(vectorSize), out)
+	DECQ(vectors)
+	JNE(LabelRef("vector"))
 	finish()
 }
 

@@ -28,12 +28,14 @@ func BenchmarkBest(b *testing.B) {
 		x := random(c.n, r.Length(), c.q/2)
 		s := make([]Spectrum, 2)
 		for i := range s {
-			s[i] = make(Spectrum, r.Words())
+			s[i] = make(Spectrum, 2*r.Words())
 		}
+		key := make(Spectrum, 2*r.Words())
 		b.Logf("n=%d forward %.0f ns", c.n, best(func() { r.Forward(0, s[0], x) }))
-		b.Logf("n=%d multiply %.0f ns", c.n, best(func() { r.Multiply(0, s[0], s[0], s[0]) }))
+		b.Logf("n=%d forwardKey %.0f ns", c.n, best(func() { r.ForwardKey(0, key, x) }))
+		b.Logf("n=%d multiply %.0f ns", c.n, best(func() { r.Multiply(0, s[0], s[0], key) }))
 		if c.n == 761 {
-			b.Logf("n=%d pointwise %.0f ns", c.n, best(func() { pointwise3(&s[0][0], &s[0][0], &s[0][0], &r.transforms[0].pointwise[0]) }))
+			b.Logf("n=%d pointwise %.0f ns", c.n, best(func() { pointwise3(&s[0][0], &s[0][0], &key[0], &r.transforms[0].pointwise[0]) }))
 			b.Logf("n=%d inverse %.0f ns", c.n, best(func() { inverse3(&s[0][0], &r.transforms[0].inverse[0]) }))
 		}
 		b.Logf("n=%d fold %.0f ns", c.n, best(func() { r.FoldQ(x, s[0], s[1]) }))

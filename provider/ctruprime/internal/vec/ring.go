@@ -5,14 +5,15 @@ package vec
 // Ring is Z[x]/(x^n - x - 1) for polynomials whose products have coefficients of
 // a bounded size. It is immutable.
 type Ring struct {
-	n, q        int
-	radix       int
-	transforms  []*transform
+	n, q                int
+	radix               int
+	vnni                bool
+	transforms          []*transform
 	toQ, toWord, centre table
 }
 
-// Spectrum holds the transform of a polynomial modulo one prime: as many words
-// as Ring.Points, two to an element.
+// Spectrum holds the transform of a polynomial modulo one prime, two words to an
+// element: Ring.Words elements, or twice as many for a key.
 type Spectrum []int32
 
 // NewRing returns the ring of degree n with coefficients modulo q. primes are
@@ -21,7 +22,7 @@ type Spectrum []int32
 func NewRing(n, q, radix int, primes ...int) *Ring {
 	r := &Ring{n: n, q: q, radix: radix}
 	for _, p := range primes {
-		r.transforms = append(r.transforms, newTransform(modulus(p), radix, 1))
+		r.transforms = append(r.transforms, newTransform(modulus(p), radix))
 	}
 	r.toQ = r.foldTable(q)
 	r.toWord = r.foldTable(0)
@@ -70,27 +71,45 @@ func (r *Ring) Words() int { return r.radix * 256 }
 // vectors is how many hold n coefficients.
 func (r *Ring) vectors() int { return (r.n + lanes - 1) / lanes }
 
-// Forward transforms a polynomial modulo prime number i.
-func (r *Ring) Forward(i int, out Spectrum, in []int16) {
-	_, _ = out[r.Words()-1], in[r.Length()-1]
+// Swap readies a polynomial for Forward. out may be in.
+func (r *Ring) Swap(out, in []int16) {
+	_, _ = out[r.Length()-1], in[r.Length()-1]
+	swapPairs(&out[0], &in[0], r.Length()/lanes)
+}
+
+// Forward transforms a polynomial that Swap has treated, modulo prime number i.
+func (r *Ring) Forward(i int, out Spectrum, swapped []int16) {
+	_, _ = out[r.Words()-1], swapped[r.Length()-1]
 	t := r.transforms[i].forward
 	if r.radix == 3 {
-		forward3(&out[0], &in[0], &t[0])
+		forward3(&out[0], &swapped[0], &t[0])
 	} else {
-		forward5(&out[0], &in[0], &t[0])
+		forward5(&out[0], &swapped[0], &t[0])
 	}
 }
 
-// Multiply sets out, which may be a or b, to the coefficients modulo prime
-// number i of the product of two transforms.
-func (r *Ring) Multiply(i int, out, a, b Spectrum) {
-	_, _, _ = out[r.Words()-1], a[r.Words()-1], b[r.Words()-1]
+// ForwardKey transforms a polynomial, as it is, into the other operand of
+// Multiply.
+func (r *Ring) ForwardKey(i int, out Spectrum, in []int16) {
+	_, _ = out[2*r.Words()-1], in[r.Length()-1]
+	t := r.transforms[i].forward
+	if r.radix == 3 {
+		forwardKey3(&out[0], &in[0], &t[0])
+	} else {
+		forwardKey5(&out[0], &in[0], &t[0])
+	}
+}
+
+// Multiply sets out, which may be a, to the coefficients modulo prime number i of
+// the product of two transforms.
+func (r *Ring) Multiply(i int, out, a, key Spectrum) {
+	_, _, _ = out[r.Words()-1], a[r.Words()-1], key[2*r.Words()-1]
 	t := r.transforms[i]
 	if r.radix == 3 {
-		pointwise3(&out[0], &a[0], &b[0], &t.pointwise[0])
+		pointwise3(&out[0], &a[0], &key[0], &t.pointwise[0])
 		inverse3(&out[0], &t.inverse[0])
 	} else {
-		pointwise5(&out[0], &a[0], &b[0], &t.pointwise[0])
+		pointwise5(&out[0], &a[0], &key[0], &t.pointwise[0])
 		inverse5(&out[0], &t.inverse[0])
 	}
 }

@@ -4,32 +4,47 @@
 
 package vec
 
-// forward3 transforms 768 words in, |in[i]| <= 2310, into 1536. It needs AVX2.
+// forward3 transforms 768 words in, |in[i]| <= 2310. It needs AVX2.
 //
 //go:noescape
 func forward3(out *int32, in *int16, table *int16)
 
-// pointwise3 multiplies two transforms. out may be a or b. It needs AVX2.
+// forwardKey3 transforms 768 words in, |in[i]| <= 2310. It needs AVX2.
 //
 //go:noescape
-func pointwise3(out *int32, a *int32, b *int32, table *int16)
+func forwardKey3(out *int32, in *int16, table *int16)
 
-// inverse3 turns a product of transforms back, in place: |x[i]| <= about 0.6p. It needs AVX2.
+// pointwise3 multiplies two transforms. out may be a. It needs AVX2.
+//
+//go:noescape
+func pointwise3(out *int32, a *int32, key *int32, table *int16)
+
+// inverse3 turns a product of transforms back, in place. It needs AVX2.
 //
 //go:noescape
 func inverse3(x *int32, table *int16)
 
-// forward5 transforms 1280 words in, |in[i]| <= 3939, into 2560. It needs AVX2.
+// forward5 transforms 1280 words in, |in[i]| <= 3939. It needs AVX2.
 //
 //go:noescape
 func forward5(out *int32, in *int16, table *int16)
 
-// pointwise5 multiplies two transforms. out may be a or b. It needs AVX2.
+// forwardKey5 transforms 1280 words in, |in[i]| <= 3939. It needs AVX2.
 //
 //go:noescape
-func pointwise5(out *int32, a *int32, b *int32, table *int16)
+func forwardKey5(out *int32, in *int16, table *int16)
 
-// inverse5 turns a product of transforms back, in place: |x[i]| <= about 0.6p. It needs AVX2.
+// pointwise5 multiplies two transforms. out may be a. It needs AVX2.
+//
+//go:noescape
+func pointwise5(out *int32, a *int32, key *int32, table *int16)
+
+// inverse5 turns a product of transforms back, in place. It needs AVX2.
 //
 //go:noescape
 func inverse5(x *int32, table *int16)
+
+// swapPairs exchanges the words of each pair. out may be in. It needs AVX2.
+//
+//go:noescape
+func swapPairs(out *int16, in *int16, vectors int)

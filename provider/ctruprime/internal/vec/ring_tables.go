@@ -74,64 +74,56 @@ func (t *table) pair(p modulus, w int) {
 	t.full(high)
 }
 
-// halves appends a factor in two vectors, v in the low half and w in the high
-// half of each.
-func (t *table) halves(p modulus, v, w int) {
-	vLow, vHigh := p.factor(v)
-	wLow, wHigh := p.factor(w)
-	for _, x := range [][2]int{{vLow, wLow}, {vHigh, wHigh}} {
-		for i := range lanes {
-			*t = append(*t, int16(x[i/(lanes/2)]))
-		}
-	}
-}
-
 // A transform works modulo x^(512*radix) - 1 and a prime p that has roots of
-// unity of order 64*radix. x^(512*radix) - 1 splits into radix blocks
-// x^512 - w^k, and each of those in six layers, from x^m - r^2 to x^(m/2) - r
-// and x^(m/2) + r, into leaves x^8 - s. The leaves of a block are stored as the
-// layers leave them: after the fifth a vector is one x^16 - s^2; the sixth
-// takes two of those, X and Y, to the vectors (X mod x^8 - s, Y mod x^8 - t) and
-// (X mod x^8 + s, Y mod x^8 + t).
+// unity of order 32*radix. x^(512*radix) - 1 splits into radix blocks
+// x^512 - w^k, and each of those in five layers, from x^m - r^2 to x^(m/2) - r
+// and x^(m/2) + r, into leaves x^16 - s, a vector each: the 16 words of a vector
+// never meet before the leaves are multiplied.
 type transform struct {
 	p                           modulus
 	forward, pointwise, inverse table
 }
 
-// newTransform computes the tables. scale multiplies every product.
-func newTransform(p modulus, radix, scale int) *transform {
+const layerCount = 5
+
+func newTransform(p modulus, radix int) *transform {
 	t := &transform{p: p}
-	order := 64 * radix
+	order := radix << layerCount
 	root := p.rootOfUnity(order)
 	w := func(exponent int) int { return p.power(root, (exponent%order+order)%order) }
+	inverse := func(exponent int) int { return w(-exponent) }
 
-	header := func(t *table) {
-		t.full(int(p))
-		t.full(p.reciprocal())
+	for _, x := range []*table{&t.forward, &t.inverse} {
+		x.full(int(p))
+		x.full(p.reciprocal())
 	}
-	header(&t.forward)
-	header(&t.inverse)
-	header(&t.pointwise)
+	t.pointwise.full(int(p))
 	t.pointwise.full(p.inverseWord())
-	t.pointwise.swappedPairs()
 
-	for k := range radix {
-		nodes := layers(64*k, order)
+	blocks := make([][layerCount][]int, radix)
+	for k := range blocks {
+		blocks[k] = layers(order/radix*k, order)
 		for j := 1; j < (radix+1)/2; j++ {
-			t.forward.pair(p, w(64*k*j))
+			t.forward.pair(p, w(order/radix*k*j))
 		}
-		t.forward.wide(nodes, func(e int) { t.forward.pair(p, w(e)) })
-		for g := range 8 {
-			t.forward.narrow(p, nodes, g, w)
-			t.inverse.narrow(p, nodes, g, func(e int) int { return w(-e) })
-			for j := range 2 {
-				v := nodes[5][4*g+2*j:]
-				t.pointwise.halves(p, w(v[0]), w(v[1]))
+		for _, layer := range blocks[k][:3] {
+			for _, e := range layer {
+				t.forward.pair(p, w(e))
 			}
 		}
-		t.inverse.wideUp(nodes, func(e int) { t.inverse.pair(p, w(-e)) })
 	}
-	t.inverse.last(p, radix, scale, w)
+	for _, nodes := range blocks {
+		t.forward.narrow(p, nodes, w)
+		t.inverse.narrow(p, nodes, inverse)
+	}
+	for _, nodes := range blocks {
+		for i := 2; i >= 0; i-- {
+			for _, e := range nodes[i] {
+				t.inverse.pair(p, inverse(e))
+			}
+		}
+	}
+	t.inverse.last(p, radix, func(k int) int { return inverse(order / radix * k) })
 	return t
 }
 
@@ -151,10 +143,10 @@ func (p modulus) rootOfUnity(order int) int {
 	}
 }
 
-// layers lists, for each of six layers, the exponents of the roots r of its
-// nodes x^m - r^2, under the node x^512 - w^exponent.
-func layers(exponent, order int) [6][]int {
-	var nodes [6][]int
+// layers lists, for each layer, the exponents of the roots r of its nodes
+// x^m - r^2, under the node x^512 - w^exponent.
+func layers(exponent, order int) [layerCount][]int {
+	var nodes [layerCount][]int
 	level := []int{exponent}
 	for i := range nodes {
 		var next []int
@@ -167,60 +159,31 @@ func layers(exponent, order int) [6][]int {
 	return nodes
 }
 
-// swappedPairs appends, for each pair of words of eight, the shuffle that
-// repeats it with its words exchanged.
-func (t *table) swappedPairs() {
-	for i := range 4 {
-		for j := range lanes {
-			b := 4*i + 2*(1-j%2)
-			*t = append(*t, int16(b|(b+1)<<8))
+// narrow appends, for each four vectors of a block, the factors of the last two
+// layers, two words each, and four words of padding.
+func (t *table) narrow(p modulus, nodes [layerCount][]int, w func(int) int) {
+	for g, e := range nodes[3] {
+		for _, e := range []int{e, nodes[4][2*g], nodes[4][2*g+1]} {
+			low, high := p.factor(w(e))
+			*t = append(*t, int16(low), int16(low), int16(high), int16(high))
 		}
+		*t = append(*t, 0, 0, 0, 0)
 	}
 }
 
-// wide visits the first three layers in the order of forward, wideUp in that of
-// inverse.
-func (t *table) wide(nodes [6][]int, visit func(int)) {
-	for _, layer := range nodes[:3] {
-		for _, e := range layer {
-			visit(e)
-		}
-	}
-}
-
-func (t *table) wideUp(nodes [6][]int, visit func(int)) {
-	for i := 2; i >= 0; i-- {
-		for _, e := range nodes[i] {
-			visit(e)
-		}
-	}
-}
-
-// narrow appends the last three layers of the g-th four vectors of a block.
-func (t *table) narrow(p modulus, nodes [6][]int, g int, w func(int) int) {
-	for _, e := range []int{nodes[3][g], nodes[4][2*g], nodes[4][2*g+1]} {
-		low, high := p.factor(w(e))
-		*t = append(*t, int16(low), int16(low), int16(high), int16(high))
-	}
-	*t = append(*t, 0, 0, 0, 0)
-	for j := range 2 {
-		v := nodes[5][4*g+2*j:]
-		t.halves(p, w(v[0]), w(v[1]))
-	}
-}
-
-// last appends what joins the blocks. Six layers have doubled the values, the
-// blocks multiply them by the radix, and a pointwise product by 2^-16.
-func (t *table) last(p modulus, radix, scale int, w func(int) int) {
-	t.pair(p, p.residue(p.invert(64*radix)*p.residue(scale))<<16)
+// last appends what joins the blocks; w(k) is the inverse of block k's w^k. The
+// layers have doubled the values, the blocks multiply them by the radix, and a
+// pointwise product by 2^-16, which the scale undoes.
+func (t *table) last(p modulus, radix int, w func(int) int) {
+	t.pair(p, p.invert(radix<<layerCount)<<16)
 	if radix == 3 {
-		t.pair(p, w(-64))
+		t.pair(p, w(1))
 		return
 	}
 	half := p.invert(2)
 	for _, sign := range []int{1, -1} {
 		for k := 1; k <= 2; k++ {
-			t.pair(p, (w(-64*k)+sign*w(64*k))*half)
+			t.pair(p, (w(k)+sign*w(-k))*half)
 		}
 	}
 }

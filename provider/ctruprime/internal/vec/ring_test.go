@@ -46,11 +46,13 @@ func TestProduct(t *testing.T) {
 		want := product(a, b, c.n)
 		s := make([]Spectrum, 6)
 		for i := range s {
-			s[i] = make(Spectrum, r.Words())
+			s[i] = make(Spectrum, 2*r.Words())
 		}
+		swapped := make([]int16, r.Length())
+		r.Swap(swapped, b)
 		for i := range 2 {
-			r.Forward(i, s[i], a)
-			r.Forward(i, s[i+2], b)
+			r.ForwardKey(i, s[i+2], a)
+			r.Forward(i, s[i], swapped)
 			r.Multiply(i, s[i], s[i], s[i+2])
 		}
 		out := make([]int16, r.Length())
@@ -68,9 +70,10 @@ func TestProduct(t *testing.T) {
 		}
 		b = random(c.n, r.Length(), c.q/2)
 		want = product(a, b, c.n)
+		r.Swap(swapped, b)
 		for i := range 3 {
-			r.Forward(i, s[i], a)
-			r.Forward(i, s[i+3], b)
+			r.ForwardKey(i, s[i+3], a)
+			r.Forward(i, s[i], swapped)
 			r.Multiply(i, s[i], s[i], s[i+3])
 		}
 		r.FoldQ3(out, s[0], s[1], s[2])
