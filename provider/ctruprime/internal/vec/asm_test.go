@@ -2,6 +2,10 @@ package vec
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -295,4 +299,46 @@ func TestLeaksAreFound(t *testing.T) {
 			t.Errorf("%s: got %v", c.what, err)
 		}
 	}
+}
+
+// TestCallsEndClean requires clearUpper after each call of circl's permutation,
+// which leaves the upper halves of vector registers in use.
+func TestCallsEndClean(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "keccak.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		block, ok := n.(*ast.BlockStmt)
+		if !ok {
+			return true
+		}
+		for i, s := range block.List {
+			if callee(s) != "k.x4.Permute" {
+				continue
+			}
+			calls++
+			if i+1 == len(block.List) || callee(block.List[i+1]) != "clearUpper" {
+				t.Error("no clearUpper after k.x4.Permute")
+			}
+		}
+		return true
+	})
+	if calls == 0 {
+		t.Error("k.x4.Permute is not called")
+	}
+}
+
+// callee names what a statement calls, if it is a call.
+func callee(s ast.Stmt) string {
+	expression, ok := s.(*ast.ExprStmt)
+	if !ok {
+		return ""
+	}
+	call, ok := expression.X.(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	return types.ExprString(call.Fun)
 }

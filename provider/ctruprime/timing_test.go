@@ -1,0 +1,86 @@
+package ctruprime
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+// BenchmarkTimingStatistic prints, for each operation and level, Welch's t of its
+// times for one fixed secret against fresh ones, the slowest tenth of each left
+// out, as dudect (Reparaz, Balasch, Verbauwhede, DATE 2017) does: beyond 10 or
+// so, again and again, something leaks. It decides nothing: what is constant time is
+// shown by scripts/taint.sh and by package vec's tests.
+func BenchmarkTimingStatistic(b *testing.B) {
+	r := newRandom(b)
+	for name, level := range levels() {
+		s := newSchemeFor(scheme761.parameters, level)
+		fixed, _ := r.newKey(b, s)
+		ct, ss := make([]byte, s.CiphertextSize()), make([]byte, SharedKeySize)
+		bad := r.bytes(s.CiphertextSize())
+		must(b, s.EncapsulateBytes(ct, ss, s.PublicKeyOf(fixed), make([]byte, EncapsulationSeedSize)))
+		keySeed, generated := make([]byte, KeySeedSize), make([]byte, s.PrivateKeySize())
+
+		for _, o := range []struct {
+			name    string
+			prepare func(fixed bool) func()
+		}{
+			{"encapsulate, a seed", func(isFixed bool) func() {
+				seed := make([]byte, EncapsulationSeedSize)
+				if !isFixed {
+					r.Read(seed)
+				}
+				return func() { s.EncapsulateBytes(ct, ss, s.PublicKeyOf(fixed), seed) }
+			}},
+			{"decapsulate, a good ciphertext or a bad one", func(isFixed bool) func() {
+				c := ct
+				if !isFixed {
+					c = bad
+				}
+				return func() { s.DecapsulateBytes(ss, fixed, c) }
+			}},
+			{"generate, a seed", func(isFixed bool) func() {
+				clear(keySeed)
+				if !isFixed {
+					r.Read(keySeed)
+				}
+				return func() { s.GenerateKeyBytes(generated, keySeed) }
+			}},
+		} {
+			fmt.Printf("%-10s %-46s t = %6.2f\n", name, o.name, welch(r, o.prepare))
+		}
+	}
+}
+
+// welch measures a thousand runs of each class, in random order.
+func welch(r random, prepare func(fixed bool) func()) float64 {
+	var times [2][]float64
+	for len(times[0]) < 1000 || len(times[1]) < 1000 {
+		class := r.below(2)
+		f := prepare(class == 0)
+		start := time.Now()
+		f()
+		times[class] = append(times[class], float64(time.Since(start)))
+	}
+	limit := percentile(append(append([]float64(nil), times[0]...), times[1]...), 0.9)
+	var mean, variance, count [2]float64
+	for class, all := range times {
+		for _, x := range all {
+			if x <= limit {
+				count[class]++
+				mean[class] += x
+				variance[class] += x * x
+			}
+		}
+		mean[class] /= count[class]
+		variance[class] = variance[class]/count[class] - mean[class]*mean[class]
+	}
+	return (mean[0] - mean[1]) / math.Sqrt(variance[0]/count[0]+variance[1]/count[1])
+}
+
+func percentile(all []float64, p float64) float64 {
+	slices.Sort(all)
+	return all[int(p*float64(len(all)-1))]
+}
