@@ -54,34 +54,23 @@ func clearUpper() {
 	finish()
 }
 
-// theta adds to each column the parities of its neighbours.
+// theta adds to each column the parities of its neighbours: of the one before,
+// and of the one behind rotated by one.
 func theta(a, t []VecPhysical) {
-	c := t[:5] // the parities of the five columns
+	c := t[:5]
 	for x := range c {
-		VPXORQ(a[x], a[x+5], c[x])
-		VPXORQ(a[x+10], a[x+15], t[5+x%2])
-		VPXORQ(a[x+20], c[x], c[x])
-		VPXORQ(t[5+x%2], c[x], c[x])
+		VMOVDQA64(a[x], c[x])
+		VPTERNLOGQ(xorThree, a[x+5], a[x+10], c[x])
 	}
-	// d[x] = c[x-1] ^ rotated c[x+1], in an order that leaves each parity
-	// alone until its second use.
-	d0, d2 := t[5], t[6]
-	VPROLQ(U8(1), c[1], d0)
-	VPXORQ(c[4], d0, d0)
-	VPROLQ(U8(1), c[3], d2)
-	VPXORQ(c[1], d2, d2)
-	d1 := c[1]
-	VPROLQ(U8(1), c[2], d1)
-	VPXORQ(c[0], d1, d1)
-	d3 := c[4]
-	VPROLQ(U8(1), d3, d3)
-	VPXORQ(c[2], d3, d3)
-	d4 := c[0]
-	VPROLQ(U8(1), d4, d4)
-	VPXORQ(c[3], d4, d4)
-	d := []VecPhysical{d0, d1, d2, d3, d4}
-	for i := range a {
-		VPXORQ(d[i%5], a[i], a[i])
+	for x := range c {
+		VPTERNLOGQ(xorThree, a[x+15], a[x+20], c[x])
+	}
+	for x := range c {
+		rotated := t[5+x%2]
+		VPROLQ(U8(1), c[(x+1)%5], rotated)
+		for y := range 5 {
+			VPTERNLOGQ(xorThree, c[(x+4)%5], rotated, a[x+5*y])
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package vec
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -31,16 +32,23 @@ func BenchmarkBest(b *testing.B) {
 			s[i] = make(Spectrum, 2*r.Words())
 		}
 		key := make(Spectrum, 2*r.Words())
-		b.Logf("n=%d forward %.0f ns", c.n, best(func() { r.Forward(0, s[0], x) }))
-		b.Logf("n=%d forwardKey %.0f ns", c.n, best(func() { r.ForwardKey(0, key, x) }))
-		b.Logf("n=%d multiply %.0f ns", c.n, best(func() { r.Multiply(0, s[0], s[0], key) }))
+		fmt.Printf("n=%d forward %.0f ns", c.n, best(func() { r.Forward(0, s[0], x) }))
+		fmt.Println()
+		fmt.Printf("n=%d forwardKey %.0f ns", c.n, best(func() { r.ForwardKey(0, key, x) }))
+		fmt.Println()
+		fmt.Printf("n=%d multiply %.0f ns", c.n, best(func() { r.Multiply(0, s[0], s[0], key) }))
+		fmt.Println()
 		if c.n == 761 {
-			b.Logf("n=%d pointwise %.0f ns", c.n, best(func() { pointwise3(&s[0][0], &s[0][0], &key[0], &r.transforms[0].pointwise[0]) }))
-			b.Logf("n=%d inverse %.0f ns", c.n, best(func() { inverse3(&s[0][0], &r.transforms[0].inverse[0]) }))
+			fmt.Printf("n=%d pointwise %.0f ns", c.n, best(func() { pointwise3(&s[0][0], &s[0][0], &key[0], &r.transforms[0].pointwise[0]) }))
+			fmt.Println()
+			fmt.Printf("n=%d inverse %.0f ns", c.n, best(func() { inverse3(&s[0][0], &r.transforms[0].inverse[0]) }))
+			fmt.Println()
 		}
-		b.Logf("n=%d fold %.0f ns", c.n, best(func() { r.FoldQ(x, s[0], s[1]) }))
+		fmt.Printf("n=%d fold %.0f ns", c.n, best(func() { r.FoldQ(x, s[0], s[1]) }))
+		fmt.Println()
 	}
 	var st [100]uint64
 	rc := roundConstants
-	b.Logf("keccak %.0f ns", best(func() { permuteAVX512(&st, &rc) }))
+	fmt.Printf("keccak %.0f ns", best(func() { permuteAVX512(&st, &rc) }))
+	fmt.Println()
 }
