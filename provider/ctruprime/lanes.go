@@ -77,7 +77,7 @@ func (p *parameters) decapsulateLanes(ops []decapsulation) {
 		o := &ops[i]
 		k.Squeeze(inputs[i].lane, o.w.reject[:])
 		p.encrypt(o.w.again, o.h, o.w)
-		same := subtle.ConstantTimeCompare(o.ct, o.w.again)
+		same := equal(o.ct, o.w.again)
 		copy(o.ss, o.w.reject[:SharedKeySize])
 		subtle.ConstantTimeCopy(same, o.ss, o.w.digest[:SharedKeySize])
 	}

@@ -37,12 +37,10 @@ func (k *Keccak4) Permute() {
 
 // Absorb adds a block to a state. Its length is a multiple of eight.
 func (k *Keccak4) Absorb(lane int, block []byte) {
-	s := k.state[lane:]
-	for ; len(block) >= 8; block, s = block[8:], s[4:] {
-		s[0] ^= binary.LittleEndian.Uint64(block)
-		if len(block) == 8 {
-			return
-		}
+	s := (*[100]uint64)(k.state)
+	for i := lane & 3; i < len(s) && len(block) >= 8; i += 4 {
+		s[i] ^= binary.LittleEndian.Uint64(block)
+		block = block[8:]
 	}
 }
 
@@ -68,17 +66,17 @@ func (k *Keccak4) Clear(lane int) {
 
 // Squeeze reads from the beginning of a state, up to its 200 bytes.
 func (k *Keccak4) Squeeze(lane int, out []byte) {
-	s := k.state[lane:]
-	for ; len(out) >= 8; out = out[8:] {
-		binary.LittleEndian.PutUint64(out, s[0])
-		if len(out) == 8 {
-			return
-		}
-		s = s[4:]
+	s := (*[100]uint64)(k.state)
+	i := lane & 3
+	for ; i < len(s) && len(out) >= 8; i += 4 {
+		binary.LittleEndian.PutUint64(out, s[i])
+		out = out[8:]
 	}
-	for i, x := 0, s[0]; i < len(out); i++ {
-		out[i] = byte(x)
-		x >>= 8
+	if len(out) > 0 && i < len(s) {
+		for j, x := 0, s[i]; j < len(out); j++ {
+			out[j] = byte(x)
+			x >>= 8
+		}
 	}
 }
 
