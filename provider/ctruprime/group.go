@@ -37,10 +37,8 @@ func (s *Scheme) EncapsulateBatch(batch []Encapsulation) {
 		return
 	}
 	var w [maxLanes]*workspace
-	for i := range min(maxLanes, len(batch)) {
-		w[i] = s.borrow()
-		defer s.giveBack(w[i])
-	}
+	s.borrowAll(w[:min(maxLanes, len(batch))])
+	defer s.giveBackAll(w[:min(maxLanes, len(batch))])
 	var ops [maxLanes]encapsulation
 	n := 0
 	for i := range batch {
@@ -87,10 +85,8 @@ func (s *Scheme) DecapsulateBatch(batch []Decapsulation) {
 		lanes = maxLanes / 2 // each takes two
 	}
 	var w [maxLanes]*workspace
-	for i := range min(lanes, len(batch)) {
-		w[i] = s.borrow()
-		defer s.giveBack(w[i])
-	}
+	s.borrowAll(w[:min(lanes, len(batch))])
+	defer s.giveBackAll(w[:min(lanes, len(batch))])
 	var ops [maxLanes]decapsulation
 	n := 0
 	for i := range batch {
@@ -121,4 +117,16 @@ func (s *Scheme) prepareDecapsulation(d *Decapsulation, op *decapsulation, w *wo
 	s.transform(w.public, w.large)
 	*op = decapsulation{d.SharedKey, pk, s.rejectionOf(d.PrivateKey), d.Ciphertext, w.secret, w.public, w}
 	return nil
+}
+
+func (s *Scheme) borrowAll(all []*workspace) {
+	for i := range all {
+		all[i] = s.borrow()
+	}
+}
+
+func (s *Scheme) giveBackAll(all []*workspace) {
+	for _, w := range all {
+		s.giveBack(w)
+	}
 }

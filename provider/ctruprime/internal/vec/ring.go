@@ -7,7 +7,6 @@ package vec
 type Ring struct {
 	n, q                int
 	radix               int
-	vnni                bool
 	transforms          []*transform
 	toQ, toWord, centre table
 }

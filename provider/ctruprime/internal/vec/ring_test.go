@@ -3,6 +3,7 @@
 package vec
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -31,18 +32,30 @@ var rings = []struct {
 	{1277, 7879, 2, NewRing(1277, 7879, 5, 5441, 7681, 8641)},
 }
 
-func random(n, length, bound int) []int16 {
+// newSource returns a source of test input and logs its seed.
+func newSource(t testing.TB) *rand.Rand {
+	a, b := rand.Uint64(), rand.Uint64()
+	t.Logf("seed: rand.NewPCG(%#x, %#x)", a, b)
+	return rand.New(rand.NewPCG(a, b))
+}
+
+func random(source *rand.Rand, n, length, bound int) []int16 {
 	p := make([]int16, length)
 	for i := range p[:n] {
-		p[i] = int16(rand.IntN(2*bound+1) - bound)
+		p[i] = int16(source.IntN(2*bound+1) - bound)
 	}
 	return p
 }
 
+// TestProduct compares products with the schoolbook's.
 func TestProduct(t *testing.T) {
+	if !HasAVX2 {
+		return // nothing here runs
+	}
+	source := newSource(t)
 	for _, c := range rings {
 		r := c.ring
-		a, b := random(c.n, r.Length(), c.q/2), random(c.n, r.Length(), c.small)
+		a, b := random(source, c.n, r.Length(), c.q/2), random(source, c.n, r.Length(), c.small)
 		want := product(a, b, c.n)
 		s := make([]Spectrum, 6)
 		for i := range s {
@@ -68,7 +81,7 @@ func TestProduct(t *testing.T) {
 				t.Fatalf("n=%d coefficient %d mod q: got %d, want %d", c.n, i, out[i], w)
 			}
 		}
-		b = random(c.n, r.Length(), c.q/2)
+		b = random(source, c.n, r.Length(), c.q/2)
 		want = product(a, b, c.n)
 		r.Swap(swapped, b)
 		for i := range 3 {
@@ -81,6 +94,34 @@ func TestProduct(t *testing.T) {
 			if (int(out[i])-w)%c.q != 0 {
 				t.Fatalf("n=%d coefficient %d mod q: got %d, want %d", c.n, i, out[i], w)
 			}
+		}
+	}
+}
+
+// BenchmarkRoutines runs the parts of a product, of one prime, and the rest.
+func BenchmarkRoutines(b *testing.B) {
+	source := newSource(b)
+	for _, c := range rings {
+		r := c.ring
+		x := random(source, c.n, r.Length(), c.q/2)
+		s, key := make(Spectrum, r.Words()), make(Spectrum, 2*r.Words())
+		d := r.NewDivision()
+		for _, part := range []struct {
+			name string
+			f    func()
+		}{
+			{"Forward", func() { r.Forward(0, s, x) }},
+			{"ForwardKey", func() { r.ForwardKey(0, key, x) }},
+			{"Multiply", func() { r.Multiply(0, s, s, key) }},
+			{"FoldQ", func() { r.FoldQ(x, s, s) }},
+			{"Centre", func() { r.Centre(x, x) }},
+			{"Division", d.Run},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", part.name, c.n), func(b *testing.B) {
+				for b.Loop() {
+					part.f()
+				}
+			})
 		}
 	}
 }
