@@ -259,7 +259,6 @@ const (
 	alertBadRecordMAC     = tls.AlertError(20)
 	alertHandshakeFailure = tls.AlertError(40)
 	alertIllegalParameter = tls.AlertError(47)
-	alertDecodeError      = tls.AlertError(50)
 	alertInternalError    = tls.AlertError(80)
 )
 

@@ -39,20 +39,24 @@ var (
 )
 
 func init() {
+	var power [leaves]factor // of the root of unity
+	for e, x := 0, uint64(1); e < leaves; e, x = e+1, x*rootOfUnity%modulus {
+		power[e] = newFactor(x)
+	}
 	// exponent[k]: node k is x^m minus the root of unity to this power.
 	var exponent [2 * leaves]int
 	for k := 1; k < leaves; k++ {
 		exponent[2*k], exponent[2*k+1] = exponent[k]/2, exponent[k]/2+leaves/2
 	}
 	// A node's w is the root that its left child has.
-	split := func(k int) factor { return newFactor(power(rootOfUnity, exponent[2*k])) }
-	join := func(k int) factor { return newFactor(power(rootOfUnity, leaves-exponent[2*k])) }
+	split := func(k int) factor { return power[exponent[2*k]] }
+	join := func(k int) factor { return power[(leaves-exponent[2*k])%leaves] }
 	for k := 1; k < leaves/2; k++ {
 		splits[k] = roots{split(k), split(2 * k), split(2*k + 1)}
 		joins[k] = roots{join(k), join(2 * k), join(2*k + 1)}
 	}
 	for k := range leafRoots {
-		leafRoots[k] = newFactor(power(rootOfUnity, exponent[leaves+k]))
+		leafRoots[k] = power[exponent[leaves+k]]
 	}
 }
 
@@ -65,7 +69,7 @@ func newUnscale() factor {
 	return newFactor(uint64(new64Residue(modulus - (modulus-1)/leaves)))
 }
 
-// forward sets out to the transform of in, for |in[i]| < 2^15.
+// forward sets out to the transform of in, for |in[i]| <= 2^15: |out[i]| < 4.1Q.
 func (p *parameters) forward(out spectrum, in poly) {
 	p.forwardFirst(out, in)
 	for nodes := spanFirst; nodes < spanLast; nodes *= 4 {

@@ -36,7 +36,7 @@ func packLast(out []byte, low, high uint64, b uint) {
 // unpackGroup reads eight values from the first b bytes of in, or from the
 // whole of a shorter last group, with zeros for what is cut off.
 func unpackGroup(v *[8]uint16, in []byte, b uint) {
-	low, high := load(in, b)
+	low, high := loadGroup(in, b)
 	b &= 15
 	high = low>>(4*b) | high<<(64-4*b)
 	mask := uint64(1)<<b - 1
@@ -46,8 +46,8 @@ func unpackGroup(v *[8]uint16, in []byte, b uint) {
 	v[6], v[7] = uint16(high>>(2*b)&mask), uint16(high>>(3*b)&mask)
 }
 
-// load reads 16 bytes, of which a group takes the first b.
-func load(in []byte, b uint) (low, high uint64) {
+// loadGroup reads 16 bytes, of which a group takes the first b.
+func loadGroup(in []byte, b uint) (low, high uint64) {
 	if len(in) < 16 {
 		return loadLast(in, b)
 	}
@@ -58,7 +58,7 @@ func load(in []byte, b uint) (low, high uint64) {
 func loadLast(in []byte, b uint) (low, high uint64) {
 	var last [16]byte
 	copy(last[:b], in)
-	return load(last[:], b)
+	return loadGroup(last[:], b)
 }
 
 // packPublicKey packs h mod q, for |h[i]| <= 2^26. h is zero from n on.

@@ -1,3 +1,5 @@
+//go:build amd64 && !noasm
+
 package vec
 
 // lanes is the number of words of 16 bits in a vector.
