@@ -12,14 +12,11 @@ var ymm = []VecPhysical{
 	Y16, Y17, Y18, Y19, Y20, Y21, Y22, Y23, Y24, Y25, Y26, Y27, Y28, Y29, Y30, Y31,
 }
 
-const (
-	xorThree = U8(0x96) // a ^ b ^ c
-	chiThree = U8(0xd2) // a ^ (^b & c)
-)
+// chiThree is the logic function a ^ (^b & c).
+const chiThree = U8(0xd2)
 
 // keccak writes the permutation of four states at once. The state stays in 25
-// registers; a rotation and a three-operand logic function are one
-// instruction each.
+// registers; a rotation and chi's logic function are one instruction each.
 func keccak() {
 	routine("permuteAVX512", "func(state *[100]uint64, rounds *[24]uint64)",
 		"permuteAVX512 applies Keccak-f[1600] to four interleaved states: word i of state",
@@ -33,9 +30,10 @@ func keccak() {
 	count := GP64()
 	XORQ(count, count)
 	Label("round")
-	theta(a, t)
-	rhoPi(a, t[0])
-	chi(a, t)
+	thetaRho(a, t)
+	moved := pi(a)
+	chi(moved, t)
+	settle(a, moved, t[0])
 	VPBROADCASTQ(Mem{Base: rounds, Index: count, Scale: 8}, t[0])
 	VPXORQ(t[0], a[0], a[0])
 	INCQ(count)
@@ -54,44 +52,81 @@ func clearUpper() {
 	finish()
 }
 
-// theta adds to each column the parities of its neighbours: of the one before,
-// and of the one behind rotated by one.
-func theta(a, t []VecPhysical) {
+// The order of instructions within a round is the fastest of some that were
+// tried. A processor renames registers, so that moves between them cost little.
+
+// thetaRho adds to each column the parities of its neighbours, of the one before
+// and of the one behind rotated by one, and rotates its lanes.
+func thetaRho(a, t []VecPhysical) {
 	c := t[:5]
 	for x := range c {
-		VMOVDQA64(a[x], c[x])
-		VPTERNLOGQ(xorThree, a[x+5], a[x+10], c[x])
+		u := t[5+x%2]
+		VPXORQ(a[x], a[x+5], c[x])
+		VPXORQ(a[x+10], a[x+15], u)
+		VPXORQ(a[x+20], c[x], c[x])
+		VPXORQ(u, c[x], c[x])
 	}
-	for x := range c {
-		VPTERNLOGQ(xorThree, a[x+15], a[x+20], c[x])
+	// d = c[x-1] ^ rotated c[x+1], in an order that leaves each parity alone
+	// until its second use.
+	d := []VecPhysical{t[5], c[1], t[6], c[4], c[0]}
+	order := []int{0, 2, 1, 3, 4}
+	for _, x := range order {
+		VPROLQ(U8(1), c[(x+1)%5], d[x])
+		VPXORQ(c[(x+4)%5], d[x], d[x])
 	}
-	for x := range c {
-		rotated := t[5+x%2]
-		VPROLQ(U8(1), c[(x+1)%5], rotated)
+	for _, x := range order {
 		for y := range 5 {
-			VPTERNLOGQ(xorThree, c[(x+4)%5], rotated, a[x+5*y])
+			VPXORQ(d[x], a[x+5*y], a[x+5*y])
+		}
+		for y := range 5 {
+			if r := rotation(x, y); r != 0 {
+				VPROLQ(U8(r), a[x+5*y], a[x+5*y])
+			}
 		}
 	}
 }
 
-// rhoPi rotates each lane and moves it, along the one cycle of 24 lanes.
-func rhoPi(a []VecPhysical, spare VecPhysical) {
-	// Lane (x, y) goes to (y, 2x+3y); offset is its rotation.
-	type move struct{ from, to, offset int }
-	var moves []move
-	x, y := 1, 0
+// rotation is the number of bits that lane (x, y) is rotated by.
+func rotation(x, y int) int {
+	u, v := 1, 0
 	for t := range 24 {
-		nx, ny := y, (2*x+3*y)%5
-		moves = append(moves, move{x + 5*y, nx + 5*ny, (t + 1) * (t + 2) / 2 % 64})
-		x, y = nx, ny
+		if u == x && v == y {
+			return (t + 1) * (t + 2) / 2 % 64
+		}
+		u, v = v, (2*u+3*v)%5
 	}
-	// Backwards, so that a lane is overwritten after it has moved.
-	last := moves[23]
-	VPROLQ(U8(last.offset), a[last.from], spare)
-	for i := 22; i >= 0; i-- {
-		VPROLQ(U8(moves[i].offset), a[moves[i].from], a[moves[i].to])
+	return 0
+}
+
+// pi returns the lanes in their new order: lane (x, y) becomes (y, 2x+3y).
+func pi(a []VecPhysical) []VecPhysical {
+	moved := make([]VecPhysical, len(a))
+	for x := range 5 {
+		for y := range 5 {
+			moved[y+5*((2*x+3*y)%5)] = a[x+5*y]
+		}
 	}
-	VMOVDQA64(spare, a[last.to])
+	return moved
+}
+
+// settle moves each lane back to its register, along the one cycle of 24 lanes.
+func settle(a, moved []VecPhysical, spare VecPhysical) {
+	index := map[Register]int{}
+	for i, r := range a {
+		index[r] = i
+	}
+	const first = 1 // lane 0 stays
+	VMOVDQA64(a[first], spare)
+	i := first
+	for {
+		from := index[moved[i]]
+		if from == first {
+			VMOVDQA64(spare, a[i])
+			return
+		}
+		VMOVDQA64(a[from], a[i])
+		i = from
+	}
 }
 
 // chi combines the lanes of each row.
