@@ -87,8 +87,16 @@ func (s shape) forward(key bool) bounds {
 		}
 		f := narrowFactors(table)
 		split([]butterfly{{&x[0], &x[2], f[0]}, {&x[1], &x[3], f[0]}}, modulus, reciprocal)
+		if !key {
+			// Enough, since a key's values are smaller.
+			half := reduceAll([]value{x[0], x[2]}, modulus, reciprocal)
+			x[0], x[2] = half[0], half[1]
+		}
 		split([]butterfly{{&x[0], &x[1], f[1]}, {&x[2], &x[3], f[2]}}, modulus, reciprocal)
-		for i, y := range reduceAll(x, modulus, reciprocal) {
+		if key {
+			x = reduceAll(x, modulus, reciprocal)
+		}
+		for i, y := range x {
 			store(y.VecVirtual, at(out, spacing*i))
 			result = result.max(y.bounds)
 			if key {

@@ -248,32 +248,26 @@ narrow:
 	VPADDW       Y4, Y2, Y2
 	VPSUBW       Y5, Y3, Y4
 	VPADDW       Y5, Y3, Y3
-	VPMULLW      Y8, Y3, Y5
+	VPMULHRSW    Y1, Y2, Y5
+	VPMULHRSW    Y1, Y6, Y7
+	VPMULLW      Y0, Y5, Y5
+	VPMULLW      Y0, Y7, Y7
+	VPSUBW       Y5, Y2, Y2
+	VPSUBW       Y7, Y6, Y5
+	VPMULLW      Y8, Y3, Y6
 	VPMULLW      Y10, Y4, Y7
 	VPMULHW      Y9, Y3, Y3
 	VPMULHW      Y11, Y4, Y4
-	VPMULHW      Y0, Y5, Y5
+	VPMULHW      Y0, Y6, Y6
 	VPMULHW      Y0, Y7, Y7
-	VPSUBW       Y5, Y3, Y3
+	VPSUBW       Y6, Y3, Y3
 	VPSUBW       Y7, Y4, Y4
-	VPSUBW       Y3, Y2, Y5
+	VPSUBW       Y3, Y2, Y6
 	VPADDW       Y3, Y2, Y2
-	VPSUBW       Y4, Y6, Y3
-	VPADDW       Y4, Y6, Y4
-	VPMULHRSW    Y1, Y2, Y6
-	VPMULHRSW    Y1, Y5, Y7
-	VPMULHRSW    Y1, Y4, Y8
-	VPMULHRSW    Y1, Y3, Y9
-	VPMULLW      Y0, Y6, Y6
-	VPMULLW      Y0, Y7, Y7
-	VPMULLW      Y0, Y8, Y8
-	VPMULLW      Y0, Y9, Y9
-	VPSUBW       Y6, Y2, Y2
-	VPSUBW       Y7, Y5, Y5
-	VPSUBW       Y8, Y4, Y4
-	VPSUBW       Y9, Y3, Y3
+	VPSUBW       Y4, Y5, Y3
+	VPADDW       Y4, Y5, Y4
 	VMOVDQU      Y2, (AX)
-	VMOVDQU      Y5, 32(AX)
+	VMOVDQU      Y6, 32(AX)
 	VMOVDQU      Y4, 64(AX)
 	VMOVDQU      Y3, 96(AX)
 	ADDQ         $0x00000080, AX
@@ -682,6 +676,9 @@ narrow:
 	VPMULHW      Y0, Y8, Y8
 	VPSUBW       Y5, Y9, Y9
 	VPSUBW       Y8, Y3, Y3
+	VPMULHRSW    Y1, Y2, Y5
+	VPMULLW      Y0, Y5, Y5
+	VPSUBW       Y5, Y2, Y2
 	VPSUBW       Y4, Y2, Y5
 	VPADDW       Y4, Y2, Y2
 	VPSUBW       Y3, Y9, Y4
@@ -1277,32 +1274,26 @@ narrow:
 	VPSUBW       Y4, Y3, Y3
 	VPSUBW       Y5, Y3, Y4
 	VPADDW       Y5, Y3, Y3
-	VPMULLW      Y8, Y3, Y5
+	VPMULHRSW    Y1, Y2, Y5
+	VPMULHRSW    Y1, Y6, Y7
+	VPMULLW      Y0, Y5, Y5
+	VPMULLW      Y0, Y7, Y7
+	VPSUBW       Y5, Y2, Y2
+	VPSUBW       Y7, Y6, Y5
+	VPMULLW      Y8, Y3, Y6
 	VPMULLW      Y10, Y4, Y7
 	VPMULHW      Y9, Y3, Y3
 	VPMULHW      Y11, Y4, Y4
-	VPMULHW      Y0, Y5, Y5
+	VPMULHW      Y0, Y6, Y6
 	VPMULHW      Y0, Y7, Y7
-	VPSUBW       Y5, Y3, Y3
+	VPSUBW       Y6, Y3, Y3
 	VPSUBW       Y7, Y4, Y4
-	VPSUBW       Y3, Y2, Y5
+	VPSUBW       Y3, Y2, Y6
 	VPADDW       Y3, Y2, Y2
-	VPSUBW       Y4, Y6, Y3
-	VPADDW       Y4, Y6, Y4
-	VPMULHRSW    Y1, Y2, Y6
-	VPMULHRSW    Y1, Y5, Y7
-	VPMULHRSW    Y1, Y4, Y8
-	VPMULHRSW    Y1, Y3, Y9
-	VPMULLW      Y0, Y6, Y6
-	VPMULLW      Y0, Y7, Y7
-	VPMULLW      Y0, Y8, Y8
-	VPMULLW      Y0, Y9, Y9
-	VPSUBW       Y6, Y2, Y2
-	VPSUBW       Y7, Y5, Y5
-	VPSUBW       Y8, Y4, Y4
-	VPSUBW       Y9, Y3, Y3
+	VPSUBW       Y4, Y5, Y3
+	VPADDW       Y4, Y5, Y4
 	VMOVDQU      Y2, (AX)
-	VMOVDQU      Y5, 32(AX)
+	VMOVDQU      Y6, 32(AX)
 	VMOVDQU      Y4, 64(AX)
 	VMOVDQU      Y3, 96(AX)
 	ADDQ         $0x00000080, AX
@@ -1796,6 +1787,9 @@ narrow:
 	VPMULHRSW    Y1, Y2, Y5
 	VPMULLW      Y0, Y5, Y5
 	VPSUBW       Y5, Y2, Y2
+	VPMULHRSW    Y1, Y4, Y5
+	VPMULLW      Y0, Y5, Y5
+	VPSUBW       Y5, Y4, Y4
 	VPSUBW       Y4, Y2, Y5
 	VPADDW       Y4, Y2, Y2
 	VPSUBW       Y3, Y9, Y4
