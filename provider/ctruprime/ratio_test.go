@@ -32,16 +32,16 @@ type operation struct {
 	f     func()
 }
 
-// BenchmarkRatios prints the operations of CTRU-Prime-761 from bytes beside those
-// of ML-KEM-768, as multiples of circl's ML-KEM-768 encapsulation with a parsed
-// key in the same run.
+// BenchmarkRatios prints the operations of CTRU-Prime-761 from bytes, in each code
+// that this processor runs, and of the other sets in the best, beside those of
+// ML-KEM-768: as multiples of circl's ML-KEM-768 encapsulation with a parsed key
+// in the same run.
 func BenchmarkRatios(b *testing.B) {
-	for level, name := range []string{"portable", "avx2", "avx512"} {
-		s := newSchemeFor(newParameters("CTRU-Prime-761", 761, 4591, 2, 10, 3), vectorLevel(level))
-		if vectorLevel(level) != portable && s.vector == nil {
-			continue
-		}
-		printRatios(name, append(mlkemOperations(b), schemeOperations(b, s)...))
+	for name, level := range levels() {
+		printRatios(name, append(mlkemOperations(b), schemeOperations(b, newSchemeFor(scheme761.parameters, level))...))
+	}
+	for _, s := range []*Scheme{scheme653, scheme1277} {
+		printRatios(s.name, append(mlkemOperations(b), schemeOperations(b, s)...))
 	}
 }
 
