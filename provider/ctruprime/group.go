@@ -61,11 +61,10 @@ func (s *Scheme) prepareEncapsulation(e *Encapsulation, op *encapsulation, w *wo
 	if err := s.checkEncapsulation(e.Ciphertext, e.SharedKey, e.Seed); err != nil {
 		return err
 	}
-	if !s.unpackPublicKey(w.large, e.PublicKey) {
+	if !s.unpackPublicKey(w.public, e.PublicKey) {
 		return ErrPublicKey
 	}
-	s.transform(w.public, w.large)
-	*op = encapsulation{e.Ciphertext, e.SharedKey, e.PublicKey, e.Seed, w.public, w}
+	*op = encapsulation{e.Ciphertext, e.SharedKey, e.PublicKey, e.Seed, s.transformOnce(w.room, w.public), w}
 	return nil
 }
 
@@ -110,12 +109,11 @@ func (s *Scheme) prepareDecapsulation(d *Decapsulation, op *decapsulation, w *wo
 		return err
 	}
 	pk := s.PublicKeyOf(d.PrivateKey)
-	if !s.unpackPrivatePoly(w.small, d.PrivateKey[:s.privatePoly]) || !s.unpackPublicKey(w.large, pk) {
+	if !s.unpackPrivatePoly(w.small, d.PrivateKey[:s.privatePoly]) || !s.unpackPublicKey(w.public, pk) {
 		return ErrPrivateKey
 	}
-	s.transform(w.secretKey(), w.small)
-	s.transform(w.public, w.large)
-	*op = decapsulation{d.SharedKey, pk, s.rejectionOf(d.PrivateKey), d.Ciphertext, w.secret, w.public, w}
+	f, h := s.transformOnce(w.secretKey(), w.small), s.transformOnce(w.room, w.public)
+	*op = decapsulation{d.SharedKey, pk, s.rejectionOf(d.PrivateKey), d.Ciphertext, f, h, w}
 	return nil
 }
 

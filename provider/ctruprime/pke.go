@@ -31,6 +31,16 @@ func (p *parameters) transform(out spectrum, in poly) {
 	p.forward(out, in)
 }
 
+// transformOnce sets out to the transform of a key that serves one product and
+// returns it. It returns nil if encrypt and decrypt take the key as it is.
+func (p *parameters) transformOnce(out spectrum, in poly) spectrum {
+	if p.vector != nil {
+		return nil
+	}
+	p.forward(out, in)
+	return out
+}
+
 // sampleKey starts a key from its seed: it sets f' and g to its centred binomial
 // polynomials and writes the secret polynomial f = 2f'+1 into the packed
 // private key sk. f is never zero in R_q.
@@ -53,12 +63,12 @@ func (p *parameters) generate(sk, seed []byte, w *workspace, d *division) {
 	}
 	f[0]++
 	p.invertPoly(f, f, d)
-	key := w.secretKey()
-	p.transform(key, f)
 	if p.vector != nil {
-		p.vector.publish(sk[p.privatePoly:][:p.publicKeySize], key, g, w)
+		p.vector.publish(sk[p.privatePoly:][:p.publicKeySize], f, g, w)
 		return
 	}
+	key := w.secretKey()
+	p.forward(key, f)
 	// n * q/2 * eta < Q/2: 4.53M, 3.49M, 10.06M.
 	p.multiply(w.product, key, g)
 	p.packPublicKey(sk[p.privatePoly:], w.product)

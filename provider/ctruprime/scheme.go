@@ -178,11 +178,10 @@ func (s *Scheme) EncapsulateBytes(ct, ss, pk, seed []byte) error {
 	}
 	w := s.borrow()
 	defer s.giveBack(w)
-	if !s.unpackPublicKey(w.large, pk) {
+	if !s.unpackPublicKey(w.public, pk) {
 		return ErrPublicKey
 	}
-	s.transform(w.public, w.large)
-	s.encapsulate(ct, ss, pk, w.public, seed, w)
+	s.encapsulate(ct, ss, pk, s.transformOnce(w.room, w.public), seed, w)
 	return nil
 }
 
@@ -219,12 +218,11 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 		return ErrPrivateKey
 	}
 	pk := s.PublicKeyOf(sk)
-	if !s.unpackPublicKey(w.large, pk) {
+	if !s.unpackPublicKey(w.public, pk) {
 		return ErrPrivateKey
 	}
-	s.transform(w.secretKey(), w.small)
-	s.transform(w.public, w.large)
-	s.decapsulate(ss, pk, s.rejectionOf(sk), w.secret, w.public, ct, w)
+	f, h := s.transformOnce(w.secretKey(), w.small), s.transformOnce(w.room, w.public)
+	s.decapsulate(ss, pk, s.rejectionOf(sk), f, h, ct, w)
 	return nil
 }
 

@@ -83,8 +83,8 @@ func taintDecapsulation(t *testing.T, r random, s, plain *Scheme, tampered bool)
 	if !valid[0] {
 		t.Fatal("the key is invalid")
 	}
-	s.transform(w.secretKey(), w.small)
-	s.decapsulate(got, s.PublicKeyOf(sk), s.rejectionOf(sk), w.secret, key.public.h, ct, w)
+	f := s.transformOnce(w.secretKey(), w.small)
+	s.decapsulate(got, s.PublicKeyOf(sk), s.rejectionOf(sk), f, key.public.h, ct, w)
 	valgrind.Public(got)
 	s.giveBack(w)
 	if !bytes.Equal(got, want) {

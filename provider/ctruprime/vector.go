@@ -84,33 +84,63 @@ func (v *vectorized) multiply(product, key spectrum, b poly) {
 	}
 }
 
+// multiplyOnce is multiply for a polynomial that no transform is kept of,
+// |a[i]| <= q/2. It does one prime after the other, so that room for half of a
+// key's spectrum is enough and stays in the first-level cache.
+func (v *vectorized) multiplyOnce(product spectrum, a poly, room spectrum, b poly) {
+	v.ring.Swap(b, b)
+	key := v.keyResidues(room, 0)
+	for i := range 2 {
+		s := v.residues(product, i)
+		v.ring.ForwardKey(i, key, a)
+		v.ring.Forward(i, s, b)
+		v.ring.Multiply(i, s, s, key)
+	}
+}
+
+// fold sets out to the product of multiply or multiplyOnce in R_q:
+// |out[i]| < 3q.
+func (v *vectorized) fold(out poly, product spectrum) {
+	v.ring.FoldQ(out, v.residues(product, 0), v.residues(product, 1))
+}
+
 // multiplyQ sets out to key*b in R_q: |out[i]| < 3q. out may be b.
 func (v *vectorized) multiplyQ(out poly, key spectrum, b poly, w *workspace) {
 	v.multiply(w.product, key, b)
-	v.ring.FoldQ(out, v.residues(w.product, 0), v.residues(w.product, 1))
+	v.fold(out, w.product)
 }
 
-// encrypt is parameters.encrypt.
+// encrypt is parameters.encrypt. Without a transform, h is w.public.
 func (v *vectorized) encrypt(ct []byte, h spectrum, w *workspace) {
 	v.Sample(w.small, w.coins)
-	v.multiplyQ(w.small, h, w.small, w)
+	if h != nil {
+		v.multiply(w.product, h, w.small)
+	} else {
+		v.multiplyOnce(w.product, w.public, w.room, w.small)
+	}
+	v.fold(w.small, w.product)
 	vec.Codewords(w.words, w.message[:cap(w.message)])
 	v.Compress(ct, w.small, w.words, &w.tail)
 }
 
-// decrypt is parameters.decrypt.
+// decrypt is parameters.decrypt. Without a transform, f is w.small.
 func (v *vectorized) decrypt(ct []byte, f spectrum, w *workspace) {
 	v.UnpackCiphertext(w.large, ct, &w.tail)
-	v.multiply(w.product, f, w.large)
+	if f != nil {
+		v.multiply(w.product, f, w.large)
+	} else {
+		v.multiplyOnce(w.product, w.small, w.secretKey(), w.large)
+	}
 	v.ring.FoldWord(w.large, v.residues(w.product, 0), v.residues(w.product, 1))
 	whole := w.message[:cap(w.message)]
 	v.Decode(whole, w.large)
 	clear(whole[len(w.message):])
 }
 
-// publish packs g times the polynomial whose transform is key.
-func (v *vectorized) publish(pk []byte, key spectrum, g poly, w *workspace) {
-	v.multiplyQ(g, key, g, w)
+// publish packs g*a, |a[i]| <= q/2.
+func (v *vectorized) publish(pk []byte, a, g poly, w *workspace) {
+	v.multiplyOnce(w.product, a, w.secretKey(), g)
+	v.fold(g, w.product)
 	v.PackKey(pk, g, &w.tail)
 }
 
@@ -196,7 +226,7 @@ func (v *vectorized) multiplySecret(a poly, key, half spectrum, w *workspace) {
 	for i := range 2 {
 		v.ring.Multiply(i, v.residues(w.product, i), v.residues(half, i), v.keyResidues(key, i))
 	}
-	v.ring.FoldQ(w.small, v.residues(w.product, 0), v.residues(w.product, 1))
+	v.fold(w.small, w.product)
 	v.ring.DoubleAdd(a, w.small, a)
 }
 

@@ -18,12 +18,12 @@ func newVectorized(*parameters, vectorLevel) *vectorized { return nil }
 func (codec) Sample(poly, []byte)    {}
 func (codec) SampleSize() (size int) { return size }
 
-func (*vectorized) keyWords() (n int)                          { return n }
-func (*vectorized) transform(spectrum, poly)                   {}
-func (*vectorized) encrypt([]byte, spectrum, *workspace)       {}
-func (*vectorized) decrypt([]byte, spectrum, *workspace)       {}
-func (*vectorized) publish([]byte, spectrum, poly, *workspace) {}
-func (*vectorized) unpackPublicKey(poly, []byte) (valid bool)  { return valid }
+func (*vectorized) keyWords() (n int)                         { return n }
+func (*vectorized) transform(spectrum, poly)                  {}
+func (*vectorized) encrypt([]byte, spectrum, *workspace)      {}
+func (*vectorized) decrypt([]byte, spectrum, *workspace)      {}
+func (*vectorized) publish([]byte, poly, poly, *workspace)    {}
+func (*vectorized) unpackPublicKey(poly, []byte) (valid bool) { return valid }
 func (*vectorized) unpackPrivatePoly(poly, []byte) (valid bool) {
 	return valid
 }

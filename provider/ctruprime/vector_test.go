@@ -238,14 +238,14 @@ func compareDecode(t *testing.T, s, plain *Scheme, data []byte) {
 func compareProduct(t *testing.T, s, plain *Scheme, data []byte) {
 	a, b := polyFrom(s, data, int(s.q/2)), polyFrom(s, data[polyBytes(s):], s.eta)
 	w, v := newWorkspace(&s.parameters), newWorkspace(&plain.parameters)
-	plain.forward(v.public, a)
-	plain.multiply(v.product, v.public, b)
+	plain.forward(v.room, a)
+	plain.multiply(v.product, v.room, b)
 	want := make(poly, s.half)
 	plain.canonical(want, v.product)
 
-	s.transform(w.public, a)
+	s.transform(w.room, a)
 	got := make(poly, s.half)
-	s.vector.multiplyQ(got, w.public, b, w)
+	s.vector.multiplyQ(got, w.room, b, w)
 	s.vector.ring.Centre(got, got)
 	equalPolys(t, "product", got, want)
 }
@@ -254,15 +254,15 @@ func compareProduct(t *testing.T, s, plain *Scheme, data []byte) {
 func compareProductWord(t *testing.T, s, plain *Scheme, data []byte) {
 	f, c := polyFrom(s, data, 2*s.eta+1), polyFrom(s, data[polyBytes(s):], 1<<s.d/2)
 	w, v := newWorkspace(&s.parameters), newWorkspace(&plain.parameters)
-	plain.forward(v.public, f)
-	plain.multiply(v.product, v.public, c)
+	plain.forward(v.room, f)
+	plain.multiply(v.product, v.room, c)
 	want := make(poly, s.half)
 	for i := range want[:s.n] {
 		want[i] = int16(v.product[i])
 	}
 
-	s.transform(w.public, f)
-	s.vector.multiply(w.product, w.public, c)
+	s.transform(w.room, f)
+	s.vector.multiply(w.product, w.room, c)
 	got := make(poly, s.half)
 	s.vector.ring.FoldWord(got, s.vector.residues(w.product, 0), s.vector.residues(w.product, 1))
 	equalPolys(t, "product", got, want)
@@ -286,15 +286,15 @@ func compareProductFull(t *testing.T, s, plain *Scheme, data []byte) {
 	// And times 2b'+1 for a small b'.
 	small := polyFrom(s, data[polyBytes(s):], s.eta)
 	plain.forward(l.f[0], small)
-	plain.forward(v.public, a)
+	plain.forward(v.room, a)
 	want = slices.Clone(a)
-	plain.multiplySecret(want, v.public, l.f[0], v)
-	s.transform(w.public, a)
+	plain.multiplySecret(want, v.room, l.f[0], v)
+	s.transform(w.room, a)
 	s.vector.ring.Swap(small, small)
 	for i := range 2 {
 		s.vector.ring.Forward(i, s.vector.residues(k.f[0], i), small)
 	}
-	s.vector.multiplySecret(a, w.public, k.f[0], w)
+	s.vector.multiplySecret(a, w.room, k.f[0], w)
 	equalPolys(t, "product with a secret", a, want)
 }
 

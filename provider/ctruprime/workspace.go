@@ -10,7 +10,8 @@ import (
 type workspace struct {
 	small   poly     // short coefficients: noise, secrets
 	large   poly     // centred residues modulo q or 2^d
-	public  spectrum // the transform of a public key that came packed
+	public  poly     // a public key that came packed
+	room    spectrum // its transform
 	secret  spectrum // that of a private key, or of another secret
 	product spectrum
 	message []byte // followed by zeros up to its capacity, a multiple of 16
@@ -31,7 +32,8 @@ func newWorkspace(p *parameters) *workspace {
 	w := &workspace{
 		small:   make(poly, p.half),
 		large:   make(poly, p.half),
-		public:  p.newKey(),
+		public:  make(poly, p.half),
+		room:    p.newKey(),
 		secret:  p.newKey(),
 		product: make(spectrum, p.size),
 		message: make([]byte, p.messageSize, (p.messageSize+15)/16*16),
