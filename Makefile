@@ -16,8 +16,8 @@ FUZZTIME ?= 10s
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build check test test-race test-nocgo test-oracle test-toolchains test-programs \
-        test-soak lint fuzz bench ci clean
+.PHONY: help demo build check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim \
+        test-gpu test-soak sim ptx ptx-check lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -32,7 +32,7 @@ check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 
-test: test-race test-nocgo test-oracle test-toolchains test-programs ## every test
+test: test-race test-nocgo test-oracle test-toolchains test-programs test-sim ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -52,6 +52,26 @@ test-programs: ## with curl and openssl against the proxy
 	scripts/need.sh curl=curl openssl=openssl
 	$(GOTLS) test -tags programs ./interop
 
+sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
+	scripts/need.sh g++=g++ objcopy=binutils
+	$(MAKE) -C kernels/sim -j2
+
+test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
+	CGO_ENABLED=0 $(GO) test -tags sim ./gpu/... ./kernels/...
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	CGO_ENABLED=1 $(GO) test -race -tags sim ./gpu/... ./kernels/...
+
+test-gpu: ## the same on this machine's GPU
+	$(GO) test -tags gputest ./gpu/... ./kernels/...
+
+ptx: ## rebuild the committed PTX
+	scripts/need.sh clang-19=clang-19
+	kernels/sim/testkernels/build-ptx.sh
+
+ptx-check: ## fail where the committed PTX is not what the sources give
+	scripts/need.sh clang-19=clang-19
+	kernels/sim/testkernels/build-ptx.sh --check
+
 test-soak: ## 20,000 handshakes in a row through the proxy
 	$(GOTLS) test -tags soak -timeout 30m ./interop/...
 
@@ -61,6 +81,8 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	$(GOTLS) vet -tags "$(ALL_TAGS)" ./...
 	$(GOTLS) vet -tags nogpu ./...
 	$(TOOL) staticcheck -tags "$(ALL_TAGS)" ./...
+	for tag in sim gputest; do $(GO) vet -tags $$tag ./gpu/... ./kernels/... && \
+		$(TOOL) staticcheck -tags $$tag ./gpu/... ./kernels/... || exit 1; done
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
