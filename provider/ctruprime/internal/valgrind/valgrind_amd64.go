@@ -16,7 +16,7 @@ const (
 // arguments is a request as valgrind reads it.
 type arguments struct {
 	code, address, length uintptr
-	unused                [3]uintptr
+	_                     [3]uintptr
 }
 
 // request passes a request to valgrind, if the program runs under it.
