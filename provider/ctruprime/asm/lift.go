@@ -11,18 +11,19 @@ import (
 
 // lift writes the routines that do so.
 //
-// A product's coefficients s, modulo each prime, are at most 0.64p in absolute
-// value, so a folded one, s[i] + s[i+n] + s[i+n-1], is below 2p. The integer is
-// r + p1*u, where r is the first folded residue as it stands and u is
-// (s2 - r)/p1 mod p2, exactly centred: then it is right whenever the integer's
-// absolute value is at most p1*(p2/2 - 2). With a third prime it is
-// r + p1*u + p1*p2*t.
+// A product's coefficients s, modulo each prime, are at most 0.69p in absolute
+// value (0.64p for a first prime), so a folded one, s[i] + s[i+n] + s[i+n-1], is
+// below 2.1p, or 2p, and the difference of two below 2^15. The integer is
+// r + p1*u, where r is the first folded residue as it stands and u is (s2 - r)/p1
+// mod p2, exactly centred: then it is right whenever the integer's absolute value
+// is at most p1*(p2/2 - 2). With a third prime it is r + p1*u + p1*p2*t.
+// Modulo q that is r, below 2*p1, and one or two products of at most 0.54q.
 func lift() {
 	foldQ("foldQ", false,
 		"foldQ folds a product modulo two primes, s1 and s2, into vectors of 16 words",
-		"that are congruent to it modulo q, in absolute value below 2*p1 + q. Words from",
-		"n on are arbitrary. It needs AVX2.")
-	foldQ("foldQ3", true, "foldQ3 is foldQ for three primes.")
+		"that are congruent to it modulo q, in absolute value below 3q. Words from n on are",
+		"arbitrary. It needs AVX2.")
+	foldQ("foldQ3", true, "foldQ3 is foldQ for three primes; its words are below 4q.")
 	foldWord()
 	centreQ()
 }

@@ -47,13 +47,13 @@ func ring() {
 // forward writes the transform, of a key or of the other operand, and returns the
 // bound of its values.
 func (s shape) forward(key bool) bounds {
-	name, form := fmt.Sprintf("forward%d", s.radix), "each other word first"
+	name, form := fmt.Sprintf("forward%d", s.radix), "the words of each pair exchanged"
 	if key {
-		name, form = fmt.Sprintf("forwardKey%d", s.radix), "the form of a key"
+		name, form = fmt.Sprintf("forwardKey%d", s.radix), "as a key: s*b before each leaf b"
 	}
 	routine(name, "func(out *int32, in *int16, table *int16)",
-		fmt.Sprintf("%s transforms %d words in, |in[i]| <= %d. It needs AVX2.", name, s.radix*256, s.input))
-	_ = form
+		fmt.Sprintf("%s transforms %d words in, |in[i]| <= %d: %s.", name, s.radix*256, s.input, form),
+		"It needs AVX2.")
 	out := Load(Param("out"), GP64())
 	in := Load(Param("in"), GP64())
 	table := Load(Param("table"), GP64())
@@ -378,6 +378,9 @@ func (s shape) inverse(in bounds) {
 			ws[i] = pairAt(table, 0)
 		}
 		for i, r := range mulAll(v, ws, modulus) {
+			if r.bounds.exceeds(69, 100) {
+				panic("asm: the coefficients of a product exceed 0.69p, which lift takes for granted")
+			}
 			store(r.VecVirtual, at(x, blockSize*i))
 		}
 		ADDQ(U32(vectorSize), x)

@@ -32,15 +32,6 @@ func uniform(b int64) bounds {
 	return all
 }
 
-// fraction is numerator/denominator of each modulus, rounded up.
-func fraction(numerator, denominator int64) bounds {
-	all := make(bounds, len(moduli))
-	for i, p := range moduli {
-		all[i] = (numerator*p + denominator - 1) / denominator
-	}
-	return all
-}
-
 func (b bounds) plus(c bounds) bounds {
 	sum := make(bounds, len(b))
 	for i := range b {
@@ -210,7 +201,7 @@ func broadcast(m Mem) VecVirtual {
 	return r
 }
 
-// loop repeats body for a register that counts from 0 to count-1.
+// loop runs body so many times.
 func loop(name string, count int, body func()) {
 	i := GP64()
 	MOVQ(U32(count), i)

@@ -5,13 +5,13 @@
 package vec
 
 // foldQ folds a product modulo two primes, s1 and s2, into vectors of 16 words
-// that are congruent to it modulo q, in absolute value below 2*p1 + q. Words from
-// n on are arbitrary. It needs AVX2.
+// that are congruent to it modulo q, in absolute value below 3q. Words from n on are
+// arbitrary. It needs AVX2.
 //
 //go:noescape
 func foldQ(out *int16, s1 *int32, s2 *int32, table *int16, n int, vectors int)
 
-// foldQ3 is foldQ for three primes.
+// foldQ3 is foldQ for three primes; its words are below 4q.
 //
 //go:noescape
 func foldQ3(out *int16, s1 *int32, s2 *int32, s3 *int32, table *int16, n int, vectors int)

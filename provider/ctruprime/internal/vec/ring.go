@@ -114,7 +114,7 @@ func (r *Ring) Multiply(i int, out, a, key Spectrum) {
 }
 
 // FoldQ sets out to a product modulo q, given its coefficients modulo the first
-// two primes: |out[i]| < 2*p1 + q, and 0 from n on.
+// two primes: |out[i]| < 3q, and 0 from n on.
 func (r *Ring) FoldQ(out []int16, s1, s2 Spectrum) {
 	_, _, _ = s1[r.Words()-1], s2[r.Words()-1], out[r.Length()-1]
 	foldQ(&out[0], &s1[0], &s2[0], &r.toQ[0], r.n, r.vectors())

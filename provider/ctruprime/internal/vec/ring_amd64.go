@@ -4,12 +4,14 @@
 
 package vec
 
-// forward3 transforms 768 words in, |in[i]| <= 2310. It needs AVX2.
+// forward3 transforms 768 words in, |in[i]| <= 2310: the words of each pair exchanged.
+// It needs AVX2.
 //
 //go:noescape
 func forward3(out *int32, in *int16, table *int16)
 
-// forwardKey3 transforms 768 words in, |in[i]| <= 2310. It needs AVX2.
+// forwardKey3 transforms 768 words in, |in[i]| <= 2310: as a key: s*b before each leaf b.
+// It needs AVX2.
 //
 //go:noescape
 func forwardKey3(out *int32, in *int16, table *int16)
@@ -24,12 +26,14 @@ func pointwise3(out *int32, a *int32, key *int32, table *int16)
 //go:noescape
 func inverse3(x *int32, table *int16)
 
-// forward5 transforms 1280 words in, |in[i]| <= 3939. It needs AVX2.
+// forward5 transforms 1280 words in, |in[i]| <= 3939: the words of each pair exchanged.
+// It needs AVX2.
 //
 //go:noescape
 func forward5(out *int32, in *int16, table *int16)
 
-// forwardKey5 transforms 1280 words in, |in[i]| <= 3939. It needs AVX2.
+// forwardKey5 transforms 1280 words in, |in[i]| <= 3939: as a key: s*b before each leaf b.
+// It needs AVX2.
 //
 //go:noescape
 func forwardKey5(out *int32, in *int16, table *int16)
