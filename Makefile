@@ -19,7 +19,7 @@ ORACLE ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim \
-        test-gpu test-soak sim ptx ptx-check lint fuzz bench clean
+        test-noasm test-gpu test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -34,7 +34,7 @@ check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 
-test: test-race test-nocgo test-oracle test-toolchains test-programs test-sim ## every test that needs no GPU
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -42,6 +42,9 @@ test-race: ## everything under the race detector (needs gcc)
 	cd interop/grpc && CGO_ENABLED=1 $(GOTLS) test -race ./...
 
 test-nocgo: check ## the same tests without cgo
+
+test-noasm: ## the KEM in portable Go alone
+	CGO_ENABLED=0 $(GO) test -tags noasm ./provider/...
 
 test-oracle: ## the scheme against the independent Python model
 	scripts/need.sh python3=python3
@@ -76,6 +79,15 @@ ptx-check: ## fail where the committed PTX is not what the sources give
 	kernels/build-ptx.sh --check
 	kernels/sim/testkernels/build-ptx.sh --check
 
+asm-check: ## fail where the committed assembly is not what its generator writes
+	scripts/asm.sh
+
+taint: ## fail where a secret decides a branch or an address, under valgrind
+	scripts/taint.sh
+
+counts: ## fail where an operation takes more instructions than recorded, under callgrind
+	scripts/counts.sh
+
 test-soak: ## 20,000 handshakes in a row through the proxy
 	$(GOTLS) test -tags soak -timeout 30m ./interop/...
 
@@ -85,6 +97,7 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	$(GOTLS) vet -tags "$(ALL_TAGS)" ./...
 	$(GOTLS) vet -tags nogpu ./...
 	$(TOOL) staticcheck -tags "$(ALL_TAGS)" ./...
+	for tag in noasm valgrind; do $(GO) vet -tags $$tag ./provider/... && $(TOOL) staticcheck -tags $$tag ./provider/... || exit 1; done
 	for tag in sim gputest; do $(GO) vet -tags $$tag $(GPU_PACKAGES) && \
 		$(TOOL) staticcheck -tags $$tag $(GPU_PACKAGES) || exit 1; done
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
@@ -96,6 +109,7 @@ fuzz: ## each fuzz target for a short while
 bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
 	@mkdir -p build
 	$(GO) test -run '^$$' -bench 'capsul|Generate|Standard' -count 6 ./provider/ctruprime | tee build/bench.txt
+	$(GO) test -run '^$$' -bench Ratios -benchtime 1x ./provider/ctruprime
 	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built
