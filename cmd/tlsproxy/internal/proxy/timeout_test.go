@@ -52,7 +52,7 @@ func (s *slowBody) Read(b []byte) (int, error) {
 func TestSlowBody(t *testing.T) {
 	forBoth(t, func(t *testing.T, http2 bool) {
 		synctest.Test(t, func(t *testing.T) {
-			r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody = minute }, func(w http.ResponseWriter, req *http.Request) {
+			r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody, c.Timeouts.BackendResponse = minute, 0 }, func(w http.ResponseWriter, req *http.Request) {
 				n, err := io.Copy(io.Discard, req.Body)
 				if err != nil {
 					t.Error(err)
@@ -84,7 +84,7 @@ func TestSlowBody(t *testing.T) {
 func TestSlowlyTakenBody(t *testing.T) {
 	forBoth(t, func(t *testing.T, http2 bool) {
 		synctest.Test(t, func(t *testing.T) {
-			const size = 1 << 20 // more than the buffers on the way hold
+			const size = 4 << 20 // more than the buffers on the way hold
 			r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody = minute / 4 }, func(w http.ResponseWriter, req *http.Request) {
 				first, err := io.ReadFull(req.Body, make([]byte, 100))
 				if err != nil {
@@ -116,11 +116,10 @@ func TestSlowAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newMemRig(t, func(c *config.Config) { c.Timeouts.Write = minute }, func(w http.ResponseWriter, req *http.Request) {
 				w.Header().Set("Content-Length", "2") // see endless
-				for range 2 {
-					io.WriteString(w, "x")
-					http.NewResponseController(w).Flush()
-					time.Sleep(5 * time.Minute)
-				}
+				io.WriteString(w, "x")
+				http.NewResponseController(w).Flush()
+				time.Sleep(5 * time.Minute)
+				io.WriteString(w, "x")
 			})
 			response, err := r.client(http2).Get("https://front.example/")
 			if err != nil {
