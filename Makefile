@@ -10,14 +10,16 @@ TOOL  = $(GO) tool -modfile=tools/go.mod
 TOOLCHAINS ?= go1.26.0 go1.27.4
 # What lint looks at besides the plain build.
 ALL_TAGS = oracle,toolchains,programs,soak
+# What runs on a GPU or on its simulator.
+GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build check test test-race test-nocgo test-oracle test-toolchains test-programs \
-        test-soak lint fuzz bench ci clean
+.PHONY: help demo build check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim \
+        test-noasm test-gpu test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -32,7 +34,7 @@ check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 
-test: test-race test-nocgo test-oracle test-toolchains test-programs ## every test
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -40,6 +42,9 @@ test-race: ## everything under the race detector (needs gcc)
 	cd interop/grpc && CGO_ENABLED=1 $(GOTLS) test -race ./...
 
 test-nocgo: check ## the same tests without cgo
+
+test-noasm: ## the KEM in portable Go alone
+	CGO_ENABLED=0 $(GO) test -tags noasm ./provider/...
 
 test-oracle: ## the scheme against the independent Python model
 	scripts/need.sh python3=python3
@@ -52,6 +57,37 @@ test-programs: ## with curl and openssl against the proxy
 	scripts/need.sh curl=curl openssl=openssl
 	$(GOTLS) test -tags programs ./interop
 
+sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
+	scripts/need.sh g++=g++ objcopy=binutils
+	$(MAKE) -C kernels/sim -j2
+
+test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
+	CGO_ENABLED=0 $(GO) test -tags sim $(GPU_PACKAGES)
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	CGO_ENABLED=1 $(GO) test -race -tags sim $(GPU_PACKAGES)
+
+test-gpu: ## the same on this machine's GPU
+	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
+
+ptx: ## rebuild the committed PTX
+	scripts/need.sh clang-19=clang-19 g++=g++
+	kernels/build-ptx.sh
+	kernels/sim/testkernels/build-ptx.sh
+
+ptx-check: ## fail where the committed PTX is not what the sources give
+	scripts/need.sh clang-19=clang-19 g++=g++
+	kernels/build-ptx.sh --check
+	kernels/sim/testkernels/build-ptx.sh --check
+
+asm-check: ## fail where the committed assembly is not what its generator writes
+	scripts/asm.sh
+
+taint: ## fail where a secret decides a branch or an address, under valgrind
+	scripts/taint.sh
+
+counts: ## fail where an operation takes more instructions than recorded, under callgrind
+	scripts/counts.sh
+
 test-soak: ## 20,000 handshakes in a row through the proxy
 	$(GOTLS) test -tags soak -timeout 30m ./interop/...
 
@@ -61,6 +97,9 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	$(GOTLS) vet -tags "$(ALL_TAGS)" ./...
 	$(GOTLS) vet -tags nogpu ./...
 	$(TOOL) staticcheck -tags "$(ALL_TAGS)" ./...
+	for tag in noasm valgrind; do $(GO) vet -tags $$tag ./provider/... && $(TOOL) staticcheck -tags $$tag ./provider/... || exit 1; done
+	for tag in sim gputest; do $(GO) vet -tags $$tag $(GPU_PACKAGES) && \
+		$(TOOL) staticcheck -tags $$tag $(GPU_PACKAGES) || exit 1; done
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
@@ -70,6 +109,7 @@ fuzz: ## each fuzz target for a short while
 bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
 	@mkdir -p build
 	$(GO) test -run '^$$' -bench 'capsul|Generate|Standard' -count 6 ./provider/ctruprime | tee build/bench.txt
+	$(GO) test -run '^$$' -bench Ratios -benchtime 1x ./provider/ctruprime
 	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built

@@ -72,22 +72,21 @@ func (e *Engine) Stats() []DeviceStats {
 }
 
 func (d *device) stats() DeviceStats {
-	quantiles := d.latencies.quantiles(0.5, 0.99)
-	st := DeviceStats{
-		Number: d.number, Name: d.info.Name, PCIBusID: d.info.PCIBusID, Memory: d.info.Memory,
-		ComputeCapability: fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor),
-		Batches:           d.batches.Load(), Rows: d.rows.Load(), Late: d.late.Load(), Faults: d.faults.Load(), Hangs: d.hangs.Load(),
-		Resets: d.resets.Load(), Reopened: d.reopened.Load(),
-		LatencyP50: quantiles[0], LatencyP99: quantiles[1],
-	}
-	if s := d.session.Load(); s != nil {
-		st.InFlight = s.inFlight()
-	}
+	// The state first: what has led to it is then in the counters.
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	st.State, st.Since = d.state, d.since
+	st := DeviceStats{State: d.state, Since: d.since}
 	if d.fault != nil {
 		st.LastError = d.fault.Error()
 	}
+	d.mu.Unlock()
+	st.Number, st.Name, st.PCIBusID, st.Memory = d.number, d.info.Name, d.info.PCIBusID, d.info.Memory
+	st.ComputeCapability = fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor)
+	if s := d.session.Load(); s != nil {
+		st.InFlight = s.inFlight()
+	}
+	st.Batches, st.Rows, st.Late = d.batches.Load(), d.rows.Load(), d.late.Load()
+	st.Faults, st.Hangs, st.Resets, st.Reopened = d.faults.Load(), d.hangs.Load(), d.resets.Load(), d.reopened.Load()
+	quantiles := d.latencies.quantiles(0.5, 0.99)
+	st.LatencyP50, st.LatencyP99 = quantiles[0], quantiles[1]
 	return st
 }

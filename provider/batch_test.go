@@ -94,13 +94,18 @@ func TestCut(t *testing.T) {
 	}
 	add(70, opGenerateKey, a)
 	add(2, opGenerateKey, b)
-	add(2, opEncapsulate, b)
+	add(6, opEncapsulate, b)
+	add(1, opDecapsulate, b)
+	add(1, opDecapsulate, a)
+	add(2, opServerExchange, a)
 	add(1, opGenerateKey, b)
+	add(2, opEncapsulate, b)
+	batch[len(batch)-1].publicKey = new(ctruprime.PublicKey)
 	var got []int
 	for _, piece := range cut(batch) {
 		got = append(got, len(piece))
 	}
-	want := []int{32, 32, 6, 2, 1, 1, 1}
+	want := []int{32, 32, 6, 2, 4, 2, 1, 1, 1, 1, 1, 1, 1}
 	if len(got) != len(want) {
 		t.Fatalf("%v, want %v", got, want)
 	}

@@ -30,7 +30,7 @@ func (*cpuEngine) stats(*Stats) {}
 func (*cpuEngine) close() {}
 
 // serve cuts the batch into pieces and lets each goroutine take the next one. A
-// piece is one request, or a run of key generations that share an inversion.
+// piece is one request, or several that cost less together.
 func (e *cpuEngine) serve(ctx context.Context, batch []request) {
 	if len(batch) == 1 {
 		e.piece(ctx, batch)
@@ -51,22 +51,37 @@ func (e *cpuEngine) serve(ctx context.Context, batch []request) {
 	wg.Wait()
 }
 
-// cut splits a batch so that neighbouring key generations of one scheme stay
-// together, at most ctruprime.MaxKeyGroup of them.
+// hashLanes is how many encapsulations or decapsulations the CPU hashes at once.
+const hashLanes = 4
+
+// together is how many requests like r are best carried out as one piece.
+func together(r *request) int {
+	switch {
+	case r.op == opGenerateKey: // they share an inversion
+		return ctruprime.MaxKeyGroup
+	case r.op == opEncapsulate && r.publicKey == nil, r.op == opDecapsulate && r.privateKey == nil:
+		return hashLanes
+	}
+	return 1
+}
+
+// cut splits a batch so that neighbours that cost less together stay together.
 func cut(batch []request) [][]request {
 	var pieces [][]request
 	for len(batch) > 0 {
-		n := 1
-		if batch[0].op == opGenerateKey {
-			for n < min(len(batch), ctruprime.MaxKeyGroup) &&
-				batch[n].op == opGenerateKey && batch[n].scheme == batch[0].scheme {
-				n++
-			}
+		first, n := &batch[0], 1
+		for most := together(first); n < min(len(batch), most) && alike(first, &batch[n]); {
+			n++
 		}
 		pieces = append(pieces, batch[:n])
 		batch = batch[n:]
 	}
 	return pieces
+}
+
+// alike reports whether two requests can be in one piece.
+func alike(a, b *request) bool {
+	return a.op == b.op && a.scheme == b.scheme && together(a) == together(b)
 }
 
 // piece carries out one piece of cut. A panic fails the piece, not the process.
@@ -89,10 +104,15 @@ func (e *cpuEngine) encapsulations(piece []request) {
 	if e.observe != nil {
 		start = time.Now()
 	}
-	if len(piece) > 1 {
-		generateKeys(piece)
-	} else {
+	switch {
+	case len(piece) == 1:
 		r.err = encapsulation(r)
+	case r.op == opGenerateKey:
+		generateKeys(piece)
+	case r.op == opEncapsulate:
+		encapsulateAll(piece)
+	case r.op == opDecapsulate:
+		decapsulateAll(piece)
 	}
 	if e.observe != nil && r.err == nil {
 		e.observe(r, len(piece), time.Since(start))
@@ -121,6 +141,33 @@ func encapsulation(r *request) error {
 		return encapsulate(r, ct, ss, pk, seed)
 	default:
 		return decapsulate(r, ss, ct)
+	}
+}
+
+// encapsulateAll carries out at most hashLanes encapsulations to packed keys.
+func encapsulateAll(piece []request) {
+	var batch [hashLanes]ctruprime.Encapsulation
+	n := piece[0].scheme.CiphertextSize()
+	for i, r := range piece {
+		batch[i] = ctruprime.Encapsulation{Ciphertext: r.out[:n], SharedKey: r.out[n:], PublicKey: r.peer, Seed: r.own}
+	}
+	piece[0].scheme.EncapsulateBatch(batch[:len(piece)])
+	for i := range piece {
+		if err := batch[i].Err; err != nil {
+			piece[i].err = &PeerError{err} // as in encapsulate
+		}
+	}
+}
+
+// decapsulateAll carries out at most hashLanes decapsulations with packed keys.
+func decapsulateAll(piece []request) {
+	var batch [hashLanes]ctruprime.Decapsulation
+	for i, r := range piece {
+		batch[i] = ctruprime.Decapsulation{SharedKey: r.out, PrivateKey: r.own, Ciphertext: r.peer}
+	}
+	piece[0].scheme.DecapsulateBatch(batch[:len(piece)])
+	for i := range piece {
+		piece[i].err = batch[i].Err
 	}
 }
 

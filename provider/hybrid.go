@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cloudflare/circl/kem"
@@ -83,8 +84,10 @@ func (k *hybridPrivateKey) MarshalBinary() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	x := k.x.Bytes()
 	defer clear(sk)
-	return append(k.x.Bytes(), sk...), nil
+	defer clear(x)
+	return slices.Concat(x, sk), nil
 }
 func (k *hybridPrivateKey) Equal(o kem.PrivateKey) bool {
 	other, ok := o.(*hybridPrivateKey)

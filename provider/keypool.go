@@ -194,6 +194,9 @@ func (k *keyPool) make(n int) error {
 		}
 		k.deliver(keyOrError{sk: r.out})
 	}
+	if k.closed {
+		failure = ErrClosed // the engine's error is that Close ended its context
+	}
 	if failure != nil {
 		for range min(n, len(k.waiters)) {
 			k.deliver(keyOrError{err: failure})

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
@@ -166,20 +168,57 @@ func TestKeyPoolAbandonAfterDelivery(t *testing.T) {
 	}
 }
 
-// A failing engine's error reaches those who wait; the pool goes on later.
+// A failing engine's error reaches those who wait; the pool goes on after a
+// pause. The bubble's clock makes the pause.
 func TestKeyPoolFailure(t *testing.T) {
-	g := newGate()
-	p, _ := openWith(t, Config{KeyPoolSize: 4}, slog.New(slog.DiscardHandler), g.before)
-	s := ctruprime.Scheme653()
-	result := make(chan error)
-	go func() {
-		_, err := p.GenerateKey(context.Background(), s)
-		result <- err
-	}()
-	<-g.sizes
-	g.release <- errors.New("device lost")
-	if err := <-result; !errors.Is(err, errEnginePanic) {
-		t.Errorf("%v, want errEnginePanic", err)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		p, _ := openWith(t, Config{KeyPoolSize: 4}, slog.New(slog.DiscardHandler), g.before)
+		s := ctruprime.Scheme653()
+		result := make(chan error)
+		go func() {
+			_, err := p.GenerateKey(context.Background(), s)
+			result <- err
+		}()
+		<-g.sizes
+		failed := time.Now()
+		g.release <- errors.New("device lost")
+		if err := <-result; !errors.Is(err, errEnginePanic) {
+			t.Errorf("%v, want errEnginePanic", err)
+		}
+		if n := <-g.sizes; n != 4 || time.Since(failed) != refillPause {
+			t.Errorf("a refill of %d after %v, want 4 after %v", n, time.Since(failed), refillPause)
+		}
+		g.release <- nil
+		if _, err := p.GenerateKey(t.Context(), s); err != nil {
+			t.Error(err)
+		}
+		p.Close()
+	})
+}
+
+// Keys of a group in which the engine failed are wiped: those it had written
+// before it failed too.
+func TestKeyPoolWipesFailed(t *testing.T) {
+	k := newKeyPool(ctruprime.Scheme653(), 4, nil, nil)
+	var outs [][]byte
+	k.serve = func(_ context.Context, batch []request) {
+		for i := range batch {
+			batch[i].out[0] = 1
+			batch[i].err = errors.New("device lost")
+			outs = append(outs, batch[i].out)
+		}
+	}
+	if err := k.make(3); err == nil {
+		t.Fatal("no error")
+	}
+	for _, out := range outs {
+		if out[0] != 0 {
+			t.Error("a failed key was not wiped")
+		}
+	}
+	if len(k.stock) != 0 {
+		t.Error("a failed key is in the stock")
 	}
 }
 
@@ -231,7 +270,7 @@ func TestKeyPoolCloseWhileWaiting(t *testing.T) {
 	}()
 	<-g.sizes
 	go p.Close()
-	if err := <-result; err == nil {
-		t.Error("a key from a closed Provider")
+	if err := <-result; !errors.Is(err, ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
 	}
 }

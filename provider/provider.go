@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -97,7 +98,8 @@ func open(cfg Config, log *slog.Logger, e engine) *Provider {
 }
 
 // Close refuses new calls, waits for those in flight, wipes the pooled keys and
-// releases the engine. It may be called more than once and always returns nil.
+// releases the engine. Callers that wait for a pooled key are not waited for:
+// they get ErrClosed. It may be called more than once and always returns nil.
 func (p *Provider) Close() error {
 	p.closeOnce.Do(func() {
 		for _, pool := range p.pools {
@@ -138,7 +140,11 @@ func (p *Provider) serve(ctx context.Context, batch []request) {
 		p.engine.serve(ctx, batch)
 	}()
 	for i := range batch {
-		p.stats[batch[i].scheme].count(&batch[i])
+		r := &batch[i]
+		p.stats[r.scheme].count(r.op, r.err)
+		if r.device {
+			p.stats[r.scheme][r.op].byGPU.Add(1)
+		}
 	}
 }
 
@@ -158,10 +164,16 @@ func (p *Provider) do(ctx context.Context, r request) ([]byte, error) {
 	return batch[0].out, nil
 }
 
+// refuse counts and returns the error of a call that the engine never sees.
+func (p *Provider) refuse(s *ctruprime.Scheme, op operation, err error) error {
+	p.stats[s].count(op, err)
+	return err
+}
+
 // known refuses a scheme that did not come from package ctruprime.
 func (p *Provider) known(s *ctruprime.Scheme) error {
 	if p.stats[s] == nil {
-		return fmt.Errorf("provider: unknown parameter set; use ctruprime.Scheme653(), Scheme761() or Scheme1277()")
+		return errors.New("provider: unknown parameter set; use ctruprime.Scheme653(), Scheme761() or Scheme1277()")
 	}
 	return nil
 }
@@ -179,7 +191,11 @@ func (p *Provider) GenerateKey(ctx context.Context, s *ctruprime.Scheme) (sk []b
 			return nil, ErrClosed
 		}
 		defer p.end()
-		return pool.take(ctx)
+		sk, err := pool.take(ctx)
+		if err != nil {
+			p.stats[s].count(opGenerateKey, err)
+		}
+		return sk, err
 	}
 	var seed [ctruprime.KeySeedSize]byte
 	rand.Read(seed[:])
@@ -195,7 +211,7 @@ func (p *Provider) Encapsulate(ctx context.Context, s *ctruprime.Scheme, pk []by
 		return nil, nil, err
 	}
 	if err := checkPublicKey(s, pk); err != nil {
-		return nil, nil, err
+		return nil, nil, p.refuse(s, opEncapsulate, err)
 	}
 	var seed [ctruprime.SeedSize]byte
 	rand.Read(seed[:])
@@ -212,10 +228,10 @@ func (p *Provider) Decapsulate(ctx context.Context, s *ctruprime.Scheme, sk, ct 
 		return nil, err
 	}
 	if err := checkCiphertext(s, ct); err != nil {
-		return nil, err
+		return nil, p.refuse(s, opDecapsulate, err)
 	}
 	if err := checkSecretKey(s, sk); err != nil {
-		return nil, err
+		return nil, p.refuse(s, opDecapsulate, err)
 	}
 	return p.do(ctx, request{op: opDecapsulate, scheme: s, peer: ct, own: sk})
 }
@@ -238,7 +254,7 @@ func (p *Provider) ServerExchange(ctx context.Context, s *ctruprime.Scheme, clie
 // may be the parsed form of the KEM key in clientShare.
 func (p *Provider) serverExchange(ctx context.Context, s *ctruprime.Scheme, clientShare []byte, pk *ctruprime.PublicKey, seed []byte) (serverShare, secret []byte, err error) {
 	if want := x25519Size + s.PublicKeySize(); len(clientShare) != want {
-		return nil, nil, peerErrorf("client's share is %d bytes, want %d", len(clientShare), want)
+		return nil, nil, p.refuse(s, opServerExchange, peerErrorf("client's share is %d bytes, want %d", len(clientShare), want))
 	}
 	return split(x25519Size + s.CiphertextSize())(p.do(ctx, request{op: opServerExchange, scheme: s,
 		peer: clientShare, own: seed, publicKey: pk}))
@@ -252,7 +268,7 @@ func (p *Provider) ClientFinish(ctx context.Context, s *ctruprime.Scheme, x *ecd
 		return nil, err
 	}
 	if err := checkSecretKey(s, sk); err != nil {
-		return nil, err
+		return nil, p.refuse(s, opClientFinish, err)
 	}
 	return p.clientFinish(ctx, s, x, sk, nil, serverShare)
 }
@@ -260,10 +276,10 @@ func (p *Provider) ClientFinish(ctx context.Context, s *ctruprime.Scheme, x *ecd
 // clientFinish takes the KEM's private key packed, or parsed where key is set.
 func (p *Provider) clientFinish(ctx context.Context, s *ctruprime.Scheme, x *ecdh.PrivateKey, sk []byte, key *ctruprime.PrivateKey, serverShare []byte) ([]byte, error) {
 	if x == nil || x.Curve() != ecdh.X25519() {
-		return nil, fmt.Errorf("provider: ClientFinish needs an X25519 private key")
+		return nil, p.refuse(s, opClientFinish, errors.New("provider: ClientFinish needs an X25519 private key"))
 	}
 	if want := x25519Size + s.CiphertextSize(); len(serverShare) != want {
-		return nil, peerErrorf("server's share is %d bytes, want %d", len(serverShare), want)
+		return nil, p.refuse(s, opClientFinish, peerErrorf("server's share is %d bytes, want %d", len(serverShare), want))
 	}
 	return p.do(ctx, request{op: opClientFinish, scheme: s, peer: serverShare, own: sk, x: x, privateKey: key})
 }

@@ -257,7 +257,7 @@ func TestEnginePanic(t *testing.T) {
 	if _, err := p.GenerateKey(t.Context(), s); !errors.Is(err, errEnginePanic) {
 		t.Fatalf("%v, want errEnginePanic", err)
 	}
-	if l := logged.String(); !strings.Contains(l, "TestEnginePanic") || !strings.Contains(l, "a value of type []uint8") || strings.Contains(l, secret) {
+	if l := logged.String(); !strings.Contains(l, "TestEnginePanic.func") || !strings.Contains(l, "a value of type []uint8") || strings.Contains(l, secret) {
 		t.Errorf("log: %s", l)
 	}
 	boom = false
@@ -318,6 +318,74 @@ func TestStats(t *testing.T) {
 	if st := p.Stats(); st.Engine != EngineCPU || st.GPU != nil || st.Routing != nil || len(st.KeyPools) != 0 || len(st.Operations) != 3*int(operations) {
 		t.Errorf("%+v", st)
 	}
+}
+
+// A call that the engine never sees is counted like one that it refuses.
+func TestStatsOfRefusals(t *testing.T) {
+	p := openTest(t, Config{KeyPoolSize: -1})
+	s := ctruprime.Scheme653()
+	c := newClient(t, p, s)
+	p.ServerExchange(t.Context(), s, nil)
+	p.Encapsulate(t.Context(), s, nil)
+	p.Decapsulate(t.Context(), s, c.sk, nil)
+	p.Decapsulate(t.Context(), s, nil, make([]byte, s.CiphertextSize()))
+	p.ClientFinish(t.Context(), s, c.x, c.sk, nil)
+	p.ClientFinish(t.Context(), s, nil, c.sk, nil)
+	p.ClientFinish(t.Context(), s, c.x, nil, nil)
+	for op, want := range map[operation][2]uint64{opServerExchange: {1, 0}, opEncapsulate: {1, 0}, opDecapsulate: {1, 1}, opClientFinish: {1, 2}} {
+		if got := operationStats(p, s, op); got.PeerFaults != want[0] || got.Failures != want[1] {
+			t.Errorf("%v: %+v, want %d of the peer and %d others", op, got, want[0], want[1])
+		}
+	}
+	pooled := openTest(t, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pooled.GenerateKey(ctx, s); err != nil && operationStats(pooled, s, opGenerateKey).Failures != 1 {
+		t.Error("a wait for a key that the context ended is not counted")
+	}
+}
+
+// What held a secret is zero once the call is over: the seeds always, the
+// result where there was an error.
+func TestCallsWipe(t *testing.T) {
+	s := ctruprime.Scheme653()
+	var seen request
+	p := open(Config{KeyPoolSize: -1}, slog.Default(), failingEngine{seen: &seen})
+	t.Cleanup(func() { p.Close() })
+	real := openTest(t, Config{KeyPoolSize: -1})
+	c := newClient(t, real, s)
+	for name, call := range map[string]func(){
+		"GenerateKey":    func() { p.GenerateKey(t.Context(), s) },
+		"Encapsulate":    func() { p.Encapsulate(t.Context(), s, c.share[32:]) },
+		"ServerExchange": func() { p.ServerExchange(t.Context(), s, c.share) },
+		"kem.Scheme":     func() { p.Schemes()[0].Encapsulate(mustPublic(t, p.Schemes()[0], c.share[32:])) },
+		"hybrid":         func() { p.Hybrids()[0].Encapsulate(mustPublic(t, p.Hybrids()[0], c.share)) },
+	} {
+		seen = request{}
+		call()
+		if len(seen.own) == 0 || len(seen.out) == 0 {
+			t.Fatalf("%s: the engine saw no seed or no result", name)
+		}
+		if !bytes.Equal(seen.own, make([]byte, len(seen.own))) {
+			t.Errorf("%s: the seed was not wiped", name)
+		}
+		if !bytes.Equal(seen.out, make([]byte, len(seen.out))) {
+			t.Errorf("%s: the result of a failed call was not wiped", name)
+		}
+	}
+}
+
+// failingEngine writes a result, keeps the request and fails.
+type failingEngine struct {
+	*cpuEngine
+	seen *request
+}
+
+func (failingEngine) name() string { return "failing" }
+func (e failingEngine) serve(_ context.Context, batch []request) {
+	rand.Read(batch[0].out)
+	batch[0].err = errors.New("device lost")
+	*e.seen = batch[0]
 }
 
 // Close waits for calls in flight, which end well; later calls are refused.

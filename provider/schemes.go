@@ -13,7 +13,7 @@ import (
 
 // Schemes returns the three parameter sets as circl kem.Schemes whose
 // operations the Provider serves. Names, sizes and bytes are those of package
-// ctruprime, and keys of that package's schemes are accepted.
+// ctruprime. Keys of that package's schemes are accepted, but equal no key of these.
 func (p *Provider) Schemes() []kem.Scheme {
 	schemes := make([]kem.Scheme, len(p.schemes))
 	for i, s := range p.schemes {
@@ -58,13 +58,13 @@ func (k *servedPrivateKey) Public() kem.PublicKey {
 }
 
 func (k *servedPublicKey) Equal(o kem.PublicKey) bool {
-	other, err := k.scheme.publicKey(o)
-	return err == nil && k.PublicKey.Equal(other)
+	other, ok := o.(*servedPublicKey)
+	return ok && k.PublicKey.Equal(other.PublicKey)
 }
 
 func (k *servedPrivateKey) Equal(o kem.PrivateKey) bool {
-	other, err := k.scheme.privateKey(o)
-	return err == nil && k.PrivateKey.Equal(other)
+	other, ok := o.(*servedPrivateKey)
+	return ok && k.PrivateKey.Equal(other.PrivateKey)
 }
 
 // publicKey returns the parsed key inside a key of this scheme.

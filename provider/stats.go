@@ -22,10 +22,10 @@ type Stats struct {
 type OperationStats struct {
 	Scheme     string // "CTRU-Prime-761"
 	Operation  string // "generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish"
-	Served     uint64 // results handed out
+	Served     uint64 // results computed; of generate-key those for the pool too, whose HandedOut says how many were used
 	ByGPU      uint64 // those of them that a GPU made
 	PeerFaults uint64 // refused because of what the peer sent
-	Failures   uint64 // ended by the context, by Close or by a fault of the engine
+	Failures   uint64 // ended by the context, by Close, by a key of the caller's or by a fault of the engine
 }
 
 // KeyPoolStats describes the pool of one parameter set.
@@ -101,16 +101,13 @@ type RouteStats struct {
 // counters are the counts of one parameter set.
 type counters [operations]struct{ served, byGPU, peerFaults, failures atomic.Uint64 }
 
-func (c *counters) count(r *request) {
-	n := &c[r.op]
+func (c *counters) count(op operation, err error) {
+	n := &c[op]
 	var peer *PeerError
 	switch {
-	case r.err == nil:
+	case err == nil:
 		n.served.Add(1)
-		if r.device {
-			n.byGPU.Add(1)
-		}
-	case errors.As(r.err, &peer):
+	case errors.As(err, &peer):
 		n.peerFaults.Add(1)
 	default:
 		n.failures.Add(1)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -271,6 +272,30 @@ func TestReplacement(t *testing.T) {
 	}
 }
 
+// So does one that a HelloRetryRequest interrupts: the second share is made where
+// the first ones were.
+func TestReplacementAtRetry(t *testing.T) {
+	older, newer := &fakeEngine{}, &fakeEngine{}
+	register(t, older)
+	retries := 0
+	h := &handshake{server: serverConfig(ctru761), client: clientConfig(ctru761, x25519),
+		clientCtx: tlsext.WithClientShares(t.Context(), x25519)}
+	h.mangleServer = func(msg []byte) []byte {
+		if isHelloRetryRequest(msg) {
+			retries++
+			if err := tlsext.RegisterEngine(newer); err != nil {
+				t.Error(err)
+			}
+		}
+		return msg
+	}
+	h.succeeds(t, ctru761, true)
+	if retries != 1 || older.calls["GenerateKey"] != 1 || older.calls["ClientFinish"] != 1 || newer.calls["GenerateKey"] != 0 {
+		t.Errorf("%d retries; the older engine made %d keys and %d secrets, the newer %d keys", retries,
+			older.calls["GenerateKey"], older.calls["ClientFinish"], newer.calls["GenerateKey"])
+	}
+}
+
 // Registering and handshakes do not get into each other's way; the race detector
 // watches.
 func TestConcurrentReplacement(t *testing.T) {
@@ -382,11 +407,19 @@ func TestRegisterNil(t *testing.T) {
 	}
 }
 
-// A panic in an option's function is the handshake's end, not the process's.
+// A panic in an option's function is the handshake's end, not the process's, and
+// the log says where it happened but not what was thrown.
 func TestObserverPanics(t *testing.T) {
+	var logged bytes.Buffer
+	usual := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+	t.Cleanup(func() { slog.SetDefault(usual) })
 	register(t, served, tlsext.Observe(func(context.Context, tlsext.Event) { panic("observer") }))
 	h := (&handshake{server: serverConfig(ctru761), client: clientConfig(ctru761)}).run(t)
 	checkAlert(t, "server", h.serverAlerts, alertInternalError)
+	if l := logged.String(); !strings.Contains(l, "TestObserverPanics.func") || strings.Contains(l, "panic=observer") || !strings.Contains(l, "type string") {
+		t.Errorf("the log is %q", l)
+	}
 }
 
 // The hook takes named groups of the private-use range only, and a registration

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/ctrutls/ctrutls/internal/panics"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
@@ -29,6 +32,7 @@ type exchanger struct {
 
 // ServerShare is called by the hook; see hookExchanger.
 func (e *exchanger) ServerShare(ctx context.Context, id tls.CurveID, clientShare []byte) (share, secret []byte, err error) {
+	defer caught(&err)
 	g, err := e.group(id)
 	if err != nil {
 		return nil, nil, err
@@ -42,6 +46,7 @@ func (e *exchanger) ServerShare(ctx context.Context, id tls.CurveID, clientShare
 // ClientShare is called by the hook; see hookExchanger.
 func (e *exchanger) ClientShare(ctx context.Context, id tls.CurveID, x *ecdh.PrivateKey) (
 	share []byte, finish func(context.Context, []byte) ([]byte, error), discard func(), err error) {
+	defer caught(&err)
 	g, err := e.group(id)
 	if err != nil {
 		return nil, nil, nil, err
@@ -55,15 +60,27 @@ func (e *exchanger) ClientShare(ctx context.Context, id tls.CurveID, x *ecdh.Pri
 	}
 	share = slices.Concat(x.PublicKey().Bytes(), g.scheme.PublicKeyOf(sk))
 	discard = func() { clear(sk) }
-	finish = func(ctx context.Context, serverShare []byte) ([]byte, error) {
+	finish = func(ctx context.Context, serverShare []byte) (secret []byte, err error) {
 		defer discard()
+		defer caught(&err)
 		began := time.Now()
-		secret, err := e.engine.ClientFinish(ctx, g.scheme, x, sk, serverShare)
+		secret, err = e.engine.ClientFinish(ctx, g.scheme, x, sk, serverShare)
 		e.report(ctx, Event{Group: id, Duration: spent + time.Since(began), Err: err})
 		return secret, err
 	}
 	return share, finish, discard, nil
 }
+
+// caught turns a panic, of an observer or of an engine that does not catch its
+// own, into an error that is ours, and logs where it happened. Deferred.
+func caught(err *error) {
+	if v := recover(); v != nil {
+		slog.Error("tlsext: a key exchange panicked", "panic", panics.Text(v), "place", panics.Place())
+		*err = errPanic
+	}
+}
+
+var errPanic = errors.New("tlsext: the key exchange panicked; the log names the place")
 
 func (e *exchanger) group(id tls.CurveID) (*group, error) {
 	if g := groupOf(id); g != nil {

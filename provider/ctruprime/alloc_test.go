@@ -3,6 +3,7 @@
 package ctruprime
 
 import (
+	"bytes"
 	"crypto/rand"
 	"runtime/debug"
 	"testing"
@@ -22,6 +23,8 @@ func TestAllocations(t *testing.T) {
 		keySeed := make([]byte, KeySeedSize)
 		rand.Read(keySeed)
 		generated := make([]byte, s.PrivateKeySize())
+		encapsulations := [...]Encapsulation{{Ciphertext: ct, SharedKey: ss, PublicKey: pk.packed, Seed: seed}}
+		decapsulations := [...]Decapsulation{{SharedKey: ss, PrivateKey: bytes.Clone(packed), Ciphertext: ct}}
 		for _, c := range []struct {
 			what string
 			want float64
@@ -36,6 +39,8 @@ func TestAllocations(t *testing.T) {
 			{"GenerateKeysBytes", 0, 10, func() error {
 				return s.GenerateKeysBytes([][]byte{generated, packed}, [][]byte{keySeed, keySeed})
 			}},
+			{"EncapsulateBatch", 0, 100, func() error { s.EncapsulateBatch(encapsulations[:]); return encapsulations[0].Err }},
+			{"DecapsulateBatch", 0, 100, func() error { s.DecapsulateBatch(decapsulations[:]); return decapsulations[0].Err }},
 			{"Encapsulate", 2, 100, func() error { _, _, err := s.Encapsulate(pk); return err }},
 			{"EncapsulateDeterministically", 2, 100, func() error { _, _, err := s.EncapsulateDeterministically(pk, seed); return err }},
 			{"Decapsulate", 1, 100, func() error { _, err := s.Decapsulate(sk, ct); return err }},

@@ -37,6 +37,10 @@ type keyGroup struct {
 	prefix   poly                  // the product of the f so far
 	inverse  poly                  // the inverse of that product
 
+	// The coins of the keys in lanes, twice coinSize, and the hash that makes them.
+	coins [maxLanes][]byte
+	lanes laneHash
+
 	// The low and high limbs of two elements of R_q and their product.
 	a, b limbs
 	c    [3]spectrum
@@ -53,10 +57,18 @@ func newKeyGroup(p *parameters) *keyGroup {
 	for _, s := range []*spectrum{&k.a.low, &k.a.high, &k.b.low, &k.b.high, &k.c[0], &k.c[1], &k.c[2]} {
 		*s = make(spectrum, p.size)
 	}
+	for i := range k.coins {
+		k.coins[i] = make([]byte, p.coinSize+p.sampleSize())
+	}
+	k.lanes.Init(p.hashesInLanes())
 	return k
 }
 
 func (k *keyGroup) wipe() {
+	for i := range k.coins {
+		clear(k.coins[i])
+	}
+	k.lanes.Reset()
 	for i := range MaxKeyGroup {
 		clear(k.f[i])
 		clear(k.dividend[i])
@@ -85,6 +97,10 @@ func (s *Scheme) generateKeys(sks, seeds [][]byte) {
 // inverted, and the public keys h_i = (g_i * e_(i-1)) * 1/e_i. R_q is a field
 // and no f is zero, so no key can spoil the others.
 func (p *parameters) generateGroup(sks, seeds [][]byte, w *workspace, d *division, k *keyGroup) {
+	if p.vector != nil {
+		p.generateGroupVector(sks, seeds, w, d, k)
+		return
+	}
 	clear(k.prefix)
 	k.prefix[0] = 1
 	for i := range sks {
@@ -92,11 +108,11 @@ func (p *parameters) generateGroup(sks, seeds [][]byte, w *workspace, d *divisio
 		p.sampleKey(sks[i], half, g, seeds[i][:SeedSize], w)
 
 		p.forward(k.f[i], half)
-		p.forward(w.key, k.prefix)
+		p.forward(w.secretKey(), k.prefix)
 		// n * q/2 * eta < Q/2: 4.53M, 3.49M, 10.06M, here and below.
-		p.multiply(w.product, w.key, g)
+		p.multiply(w.product, w.secretKey(), g)
 		p.canonical(k.dividend[i], w.product)
-		p.multiplySecret(k.prefix, w.key, k.f[i], w)
+		p.multiplySecret(k.prefix, w.secretKey(), k.f[i], w)
 	}
 
 	p.invertPoly(k.inverse, k.prefix, d)
@@ -106,8 +122,8 @@ func (p *parameters) generateGroup(sks, seeds [][]byte, w *workspace, d *divisio
 		p.multiplyLimbs(w.product, k)
 		p.packPublicKey(sks[i][p.privatePoly:], w.product)
 
-		p.joinLimbs(w.key, &k.a)
-		p.multiplySecret(k.inverse, w.key, k.f[i], w)
+		p.joinLimbs(w.secretKey(), &k.a)
+		p.multiplySecret(k.inverse, w.secretKey(), k.f[i], w)
 	}
 }
 

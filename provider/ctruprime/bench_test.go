@@ -173,14 +173,14 @@ func BenchmarkParts(b *testing.B) {
 		rand.Read(w.coins)
 		rand.Read(w.message)
 		p.unpackPublicKey(w.large, pk)
-		p.forward(w.key, w.large)
+		p.forward(w.room, w.large)
 		inverse := make(poly, p.half)
 		for _, part := range []struct {
 			name string
 			f    func()
 		}{
-			{"forward", func() { p.forward(w.key, w.large) }},
-			{"pointwise", func() { p.pointwise(w.product, w.key, w.key) }},
+			{"forward", func() { p.forward(w.room, w.large) }},
+			{"pointwise", func() { p.pointwise(w.product, w.room, w.room) }},
 			{"inverse", func() { p.inverse(w.product) }},
 			{"fold", func() { p.fold(w.product) }},
 			{"sample", func() { p.sample(w.small, w.coins) }},

@@ -1,5 +1,6 @@
 // Package ctruprime implements the key encapsulation mechanism CTRU-Prime in
-// its three parameter sets, on the CPU, in portable Go.
+// its three parameter sets, on the CPU: in portable Go, and in vector code on
+// processors with AVX2 or AVX-512.
 //
 // CTRU-Prime is an NTRU-type KEM over the field Z_q[x]/(x^n - x - 1). Its
 // ciphertexts are one polynomial, compressed, that carries the message in an E8
@@ -40,13 +41,26 @@
 // reused or left to the garbage collector; what the compiler keeps in registers
 // and on stacks is beyond reach.
 //
+// # Vector code
+//
+// On amd64 the processor decides, at run time, whether a Scheme uses portable
+// code, AVX2, or AVX-512 (F, BW, DQ and VL) beside it; -tags noasm leaves portable
+// code only. All of them compute the same bytes. Products use three transforms
+// modulo primes of 12 and 13 bits in place of one modulo 2^25 - 2^12 + 1, division
+// steps run on whole polynomials, and up to four hashes run at once: see
+// internal/vec. A parsed key belongs to the Scheme that parsed it and takes some
+// 12 to 20 KiB. [Scheme.EncapsulateBatch] and [Scheme.DecapsulateBatch] share
+// hashing between operations.
+//
 // # What it does not know
 //
 // The package knows nothing of TLS, X25519, batching across callers, or GPUs.
-// Its arithmetic is in field.go and ntt.go (products), inverse.go (division),
-// sample.go, pack.go and e8.go (codings); pke.go and kem.go are the scheme,
-// scheme.go and batch.go its face. The tests hold all of it against a second
-// implementation, reference_test.go, and against the Python model in testdata.
+// Its portable arithmetic is in field.go and ntt.go (products), inverse.go
+// (division), sample.go, pack.go and e8.go (codings); vector.go and lanes.go are
+// what stands in its place; pke.go and kem.go are the scheme, scheme.go, group.go
+// and batch.go its face. The tests hold all of it against a second
+// implementation, reference_test.go, and against the Python model in testdata,
+// and vector code against portable code.
 //
 // # Sources
 //

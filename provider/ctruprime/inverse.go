@@ -50,6 +50,8 @@ type pair struct{ now, next [2]series }
 
 // division is the state of an inversion. It holds secrets.
 type division struct {
+	vector *vectorDivision // in place of all else, or nil
+
 	fg, vr pair
 
 	jumps int
@@ -63,6 +65,9 @@ type division struct {
 }
 
 func newDivision(p *parameters) *division {
+	if p.vector != nil {
+		return &division{vector: p.vector.newDivision()}
+	}
 	d := &division{jumps: (2*p.n - 1 + jumpSteps - 1) / jumpSteps}
 	for i := range 2 {
 		for _, s := range []*series{&d.fg.now[i], &d.fg.next[i], &d.vr.now[i], &d.vr.next[i]} {
@@ -81,6 +86,10 @@ func (d *division) excess(p *parameters) int { return d.jumps*jumpSteps - (2*p.n
 func (d *division) words(p *parameters) int { return (p.n + 1 + d.excess(p) + 1) / 2 }
 
 func (d *division) wipe() {
+	if d.vector != nil {
+		d.vector.Wipe()
+		return
+	}
 	for i := range 2 {
 		for _, s := range []series{d.fg.now[i], d.fg.next[i], d.vr.now[i], d.vr.next[i]} {
 			clear(s)
@@ -96,6 +105,10 @@ func (d *division) wipe() {
 // invertPoly sets out to in^-1 in R_q, centred. in is not zero in R_q;
 // |in[i]| < q. out may be in.
 func (p *parameters) invertPoly(out, in poly, d *division) {
+	if d.vector != nil {
+		p.invertVector(out, in, d.vector)
+		return
+	}
 	d.load(p, in)
 	words := d.words(p)
 	for i := range d.jumps {

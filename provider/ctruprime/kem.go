@@ -3,20 +3,58 @@ package ctruprime
 import (
 	"crypto/sha3"
 	"crypto/subtle"
+	"encoding/binary"
 )
 
 // The KEM: the Fujisaki-Okamoto transform of the encryption scheme with
 // implicit rejection, over packed keys' transforms. Lengths have been checked
 // by the callers.
 
-// encapsulate sets ct and ss from the seed, for the public key whose first
-// keyIDSize packed bytes are id and whose transform is h.
+// An encapsulation sets ct and ss from the seed, for the public key whose first
+// keyIDSize packed bytes begin id and whose transform is h.
+type encapsulation struct {
+	ct, ss, id, seed []byte
+	h                spectrum
+	w                *workspace
+}
+
+// A decapsulation sets ss to the shared key of ct, for the private key with the
+// transform f and z, and its public key. If ct is not what encapsulation makes
+// of the message in it, that is a hash of the secret z and of ct.
+type decapsulation struct {
+	ss, id, z, ct []byte
+	f, h          spectrum
+	w             *workspace
+}
+
+// hashesInLanes reports whether four hashes at once take less time than one
+// by one even if only one is wanted.
+func (p *parameters) hashesInLanes() bool { return p.vector != nil && p.vector.avx512 }
+
 func (p *parameters) encapsulate(ct, ss, id []byte, h spectrum, seed []byte, w *workspace) {
+	if p.hashesInLanes() {
+		p.encapsulateLanes([]encapsulation{{ct, ss, id, seed, h, w}})
+		return
+	}
 	w.expand(w.message, seed)
 	w.deriveKey(id)
 	w.expand(w.coins[:p.coinSize], w.digest[SharedKeySize:])
 	p.encrypt(ct, h, w)
 	copy(ss, w.digest[:SharedKeySize])
+}
+
+// equal returns 1 if two ciphertexts, of the same length of eight bytes or more,
+// are the same, and 0 otherwise, in a time that depends on the length alone. It
+// is subtle.ConstantTimeCompare a word at a time.
+func equal(a, b []byte) int {
+	difference := uint64(0)
+	for i := 0; i+8 <= len(a) && i+8 <= len(b); i += 8 {
+		difference |= binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:])
+	}
+	// The last eight bytes again, whatever the length.
+	last := len(a) - 8
+	difference |= binary.LittleEndian.Uint64(a[last:]) ^ binary.LittleEndian.Uint64(b[last:])
+	return int(1 ^ (difference|-difference)>>63)
 }
 
 // deriveKey sets w.digest to the shared key and the seed of the coins that
@@ -27,9 +65,11 @@ func (w *workspace) deriveKey(id []byte) {
 	w.digest = sha3.Sum512(w.hashed[:n])
 }
 
-// decapsulate sets ss to the shared key of ct. If ct is not what encapsulation
-// makes of the message in it, that is a hash of the secret z and of ct.
 func (p *parameters) decapsulate(ss, id, z []byte, f, h spectrum, ct []byte, w *workspace) {
+	if p.hashesInLanes() {
+		p.decapsulateLanes([]decapsulation{{ss, id, z, ct, f, h, w}})
+		return
+	}
 	p.decrypt(ct, f, w)
 	w.deriveKey(id)
 	w.expand(w.coins[:p.coinSize], w.digest[SharedKeySize:])
@@ -40,7 +80,7 @@ func (p *parameters) decapsulate(ss, id, z []byte, f, h spectrum, ct []byte, w *
 	n += copy(w.hashed[n:], ct)
 	w.reject = sha3.Sum512(w.hashed[:n])
 
-	same := subtle.ConstantTimeCompare(ct, w.again)
+	same := equal(ct, w.again)
 	copy(ss, w.reject[:SharedKeySize])
 	subtle.ConstantTimeCopy(same, ss, w.digest[:SharedKeySize])
 }

@@ -430,20 +430,20 @@ func TestScratchIsWiped(t *testing.T) {
 	}
 	for _, s := range allSchemes {
 		packed, sk := newRandom(t).newKey(t, s)
-		w, keys, d, k := newWorkspace(&s.parameters), newWorkspace(&s.parameters), newDivision(&s.parameters), newKeyGroup(&s.parameters)
+		w, d, k := newWorkspace(&s.parameters), newDivision(&s.parameters), newKeyGroup(&s.parameters)
 		s.generate(packed, packed[:SeedSize], w, d)
 		s.encapsulate(w.again, make([]byte, SharedKeySize), sk.public.packed, sk.public.h, packed[:32], w)
 		s.decapsulate(make([]byte, SharedKeySize), sk.public.packed, packed[:32], sk.f, sk.public.h, bytes.Clone(w.again), w)
-		s.forward(keys.key, w.small)
 		sks, seeds := [][]byte{packed, bytes.Clone(packed)}, [][]byte{make([]byte, 64), make([]byte, 64)}
 		s.generateGroup(sks, seeds, w, d, k)
-		for _, x := range []interface{ wipe() }{w, keys, d, k} {
+		for _, x := range []interface{ wipe() }{w, d, k} {
 			x.wipe()
 		}
-		for _, v := range []*workspace{w, keys} {
+		{
+			v := w
 			zero(t, "small", allZero(v.small))
 			zero(t, "large", allZero(v.large))
-			zero(t, "key", allZero(v.key))
+			zero(t, "secret", allZero(v.secret))
 			zero(t, "product", allZero(v.product))
 			zero(t, "message", allZero(v.message))
 			zero(t, "coins", allZero(v.coins))
@@ -539,4 +539,22 @@ func TestConcurrency(t *testing.T) {
 		}
 		wg.Wait()
 	})
+}
+
+// TestEqual changes each byte of a ciphertext.
+func TestEqual(t *testing.T) {
+	r := newRandom(t)
+	for _, length := range []int{8, 9, 15, 16, 17, 898, 952, 1597} {
+		a := r.bytes(length)
+		if equal(a, bytes.Clone(a)) != 1 {
+			t.Errorf("%d bytes are not equal to themselves", length)
+		}
+		for i := range a {
+			b := bytes.Clone(a)
+			b[i] ^= 1 << r.below(8)
+			if equal(a, b) != 0 {
+				t.Errorf("byte %d of %d makes no difference", i, length)
+			}
+		}
+	}
 }

@@ -299,9 +299,10 @@ func pointwise5(out, a, b spectrum) {
 	}
 }
 
-// fold reduces a product s of degree 2n-2, |s[i]| < Q/2, modulo x^n - x - 1
-// in place: s[0] to s[n-1] are the result, |s[i]| < 2^25, and zeros follow up
-// to a whole group of eight.
+// fold reduces a product s of degree 2n-2 modulo x^n - x - 1 in place: s[0] to
+// s[n-1] are the result, and zeros follow up to a whole group of eight. The bounds
+// that callers state count n terms; s[i] and s[i+n] have n together, so the result
+// is below twice the bound: at most 2 * 10.06M < 2^25.
 //
 // x^n = x + 1, so s[n+i] is added to coefficients i and i+1.
 func (p *parameters) fold(s spectrum) {

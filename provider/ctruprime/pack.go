@@ -74,6 +74,9 @@ func (p *parameters) packPublicKey(out []byte, h spectrum) {
 // It reports whether the key is valid: every coefficient below q, padding
 // zero. The key is public.
 func (p *parameters) unpackPublicKey(h poly, pk []byte) bool {
+	if p.vector != nil {
+		return p.vector.unpackPublicKey(h, pk)
+	}
 	var v [8]uint16
 	q, half := int16(p.q), int16(p.q/2)
 	excess := int16(0) // negative once a coefficient is q or more
@@ -112,6 +115,10 @@ func (p *parameters) unpackCiphertext(c poly, ct []byte) {
 // packPrivatePoly packs the secret f = 2f'+1 as nibbles 2*eta+1 - f[i], given
 // half = f'.
 func (p *parameters) packPrivatePoly(out []byte, half poly) {
+	if p.vector != nil {
+		p.vector.packPrivatePoly(out, half)
+		return
+	}
 	eta := int16(p.eta)
 	for i := range out[:p.n/2] {
 		out[i] = byte(2*(eta-half[2*i])+1) | byte(2*(eta-half[2*i+1])+1)<<4
@@ -125,6 +132,9 @@ func (p *parameters) packPrivatePoly(out []byte, half poly) {
 // whatever the nibbles are: |f[i]| <= 2*eta+1 for a valid key, <= 15 - 2*eta
 // at worst.
 func (p *parameters) unpackPrivatePoly(f poly, in []byte) bool {
+	if p.vector != nil {
+		return p.vector.unpackPrivatePoly(f, in)
+	}
 	top := int16(2*p.eta + 1)
 	limit := int16(4*p.eta + 1)
 	excess := int16(0)

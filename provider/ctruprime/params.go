@@ -61,6 +61,8 @@ type parameters struct {
 	publicKeySize  int
 	privateKeySize int
 	ciphertextSize int
+
+	vector *vectorized // nil: portable code
 }
 
 // newParameters derives everything else from the numbers that define a set.

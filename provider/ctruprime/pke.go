@@ -13,6 +13,34 @@ func (p *parameters) multiply(product, a spectrum, b poly) {
 	p.fold(product)
 }
 
+// newKey returns room for the transform of a key.
+func (p *parameters) newKey() spectrum {
+	if p.vector != nil {
+		return make(spectrum, p.vector.keyWords())
+	}
+	return make(spectrum, p.size)
+}
+
+// transform sets out to the transform of a key, |in[i]| <= q/2, in the form that
+// encrypt and decrypt take.
+func (p *parameters) transform(out spectrum, in poly) {
+	if p.vector != nil {
+		p.vector.transform(out, in)
+		return
+	}
+	p.forward(out, in)
+}
+
+// transformOnce sets out to the transform of a key that serves one product and
+// returns it. It returns nil if encrypt and decrypt take the key as it is.
+func (p *parameters) transformOnce(out spectrum, in poly) spectrum {
+	if p.vector != nil {
+		return nil
+	}
+	p.forward(out, in)
+	return out
+}
+
 // sampleKey starts a key from its seed: it sets f' and g to its centred binomial
 // polynomials and writes the secret polynomial f = 2f'+1 into the packed
 // private key sk. f is never zero in R_q.
@@ -35,15 +63,24 @@ func (p *parameters) generate(sk, seed []byte, w *workspace, d *division) {
 	}
 	f[0]++
 	p.invertPoly(f, f, d)
-	p.forward(w.key, f)
+	if p.vector != nil {
+		p.vector.publish(sk[p.privatePoly:][:p.publicKeySize], f, g, w)
+		return
+	}
+	key := w.secretKey()
+	p.forward(key, f)
 	// n * q/2 * eta < Q/2: 4.53M, 3.49M, 10.06M.
-	p.multiply(w.product, w.key, g)
+	p.multiply(w.product, key, g)
 	p.packPublicKey(sk[p.privatePoly:], w.product)
 }
 
 // encrypt sets ct to the encryption of w.message under the public key whose
 // transform is h, with coinSize bytes of coins in w.coins.
 func (p *parameters) encrypt(ct []byte, h spectrum, w *workspace) {
+	if p.vector != nil {
+		p.vector.encrypt(ct, h, w)
+		return
+	}
 	p.sample(w.small, w.coins)
 	// n * q/2 * eta < Q/2: 4.53M, 3.49M, 10.06M.
 	p.multiply(w.product, h, w.small)
@@ -67,6 +104,10 @@ func (p *parameters) encode(ct []byte, sigma spectrum, message []byte) {
 // decrypt sets w.message to the decryption of ct under the secret whose
 // transform is f.
 func (p *parameters) decrypt(ct []byte, f spectrum, w *workspace) {
+	if p.vector != nil {
+		p.vector.decrypt(ct, f, w)
+		return
+	}
 	p.unpackCiphertext(w.large, ct)
 	// n * 2^d/2 * (2*eta+1) < Q/2: 4.68M, 1.95M, 3.27M.
 	p.multiply(w.product, f, w.large)

@@ -4,12 +4,21 @@ import "encoding/binary"
 
 // sampleSize is the length of a buffer of coins that sample can read: whole
 // steps of 16 coefficients.
-func (p *parameters) sampleSize() int { return (p.n+15)/16*4*p.eta + 4 }
+func (p *parameters) sampleSize() int {
+	if p.vector != nil {
+		return p.vector.SampleSize()
+	}
+	return (p.n+15)/16*4*p.eta + 4
+}
 
 // sample sets out to the centred binomial polynomial of the coins: coefficient
 // i is the sum of eta bits from bit 2*eta*i on, minus the sum of the next eta.
 // coins holds parameters.coinSize bytes of coins in sampleSize bytes.
 func (p *parameters) sample(out poly, coins []byte) {
+	if p.vector != nil {
+		p.vector.Sample(out, coins)
+		return
+	}
 	if p.eta == 2 {
 		sample2(out, coins, p.n)
 	} else {

@@ -17,7 +17,15 @@ type Scheme struct {
 
 var _ kem.Scheme = (*Scheme)(nil)
 
-func newScheme(p parameters) *Scheme { return &Scheme{parameters: p} }
+func newScheme(p parameters) *Scheme { return newSchemeFor(p, bestLevel()) }
+
+// newSchemeFor returns a scheme that uses the instructions of a level, or
+// portable code if the processor or the build lacks them.
+func newSchemeFor(p parameters, level vectorLevel) *Scheme {
+	s := &Scheme{parameters: p}
+	s.vector = newVectorized(&s.parameters, level)
+	return s
+}
 
 // Scheme653 returns CTRU-Prime-653: public key 1062 bytes, ciphertext 898.
 func Scheme653() *Scheme { return scheme653 }
@@ -170,11 +178,10 @@ func (s *Scheme) EncapsulateBytes(ct, ss, pk, seed []byte) error {
 	}
 	w := s.borrow()
 	defer s.giveBack(w)
-	if !s.unpackPublicKey(w.large, pk) {
+	if !s.unpackPublicKey(w.public, pk) {
 		return ErrPublicKey
 	}
-	s.forward(w.key, w.large)
-	s.encapsulate(ct, ss, pk, w.key, seed, w)
+	s.encapsulate(ct, ss, pk, s.transformOnce(w.room, w.public), seed, w)
 	return nil
 }
 
@@ -205,19 +212,17 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 	if err := s.checkDecapsulation(ss, ct); err != nil {
 		return err
 	}
-	w, keys := s.borrow(), s.borrow()
+	w := s.borrow()
 	defer s.giveBack(w)
-	defer s.giveBack(keys)
 	if !s.unpackPrivatePoly(w.small, sk[:s.privatePoly]) {
 		return ErrPrivateKey
 	}
 	pk := s.PublicKeyOf(sk)
-	if !s.unpackPublicKey(w.large, pk) {
+	if !s.unpackPublicKey(w.public, pk) {
 		return ErrPrivateKey
 	}
-	s.forward(keys.key, w.small)
-	s.forward(w.key, w.large)
-	s.decapsulate(ss, pk, s.rejectionOf(sk), keys.key, w.key, ct, w)
+	f, h := s.transformOnce(w.secretKey(), w.small), s.transformOnce(w.room, w.public)
+	s.decapsulate(ss, pk, s.rejectionOf(sk), f, h, ct, w)
 	return nil
 }
 
@@ -336,8 +341,8 @@ func (s *Scheme) parsePublicKey(packed []byte) (*PublicKey, error) {
 	if !s.unpackPublicKey(w.large, packed) {
 		return nil, ErrPublicKey
 	}
-	pk := &PublicKey{scheme: s, packed: packed, h: make(spectrum, s.size)}
-	s.forward(pk.h, w.large)
+	pk := &PublicKey{scheme: s, packed: packed, h: s.newKey()}
+	s.transform(pk.h, w.large)
 	return pk, nil
 }
 
@@ -352,8 +357,8 @@ func (s *Scheme) parsePrivateKey(packed []byte) (*PrivateKey, error) {
 	if err != nil {
 		return nil, ErrPrivateKey
 	}
-	sk := &PrivateKey{scheme: s, packed: packed, f: make(spectrum, s.size), public: public}
-	s.forward(sk.f, w.small)
+	sk := &PrivateKey{scheme: s, packed: packed, f: s.newKey(), public: public}
+	s.transform(sk.f, w.small)
 	return sk, nil
 }
 

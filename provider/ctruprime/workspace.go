@@ -6,13 +6,16 @@ import (
 )
 
 // workspace is the scratch memory of one operation, in one piece for each
-// parameter set. It holds secrets while in use and only zeros in a pool.
+// parameter set. It holds secrets while in use and none in a pool.
 type workspace struct {
 	small   poly     // short coefficients: noise, secrets
 	large   poly     // centred residues modulo q or 2^d
-	key     spectrum // the transform of a key that came packed
+	public  poly     // a public key that came packed
+	room    spectrum // its transform
+	secret  spectrum // that of a private key, or of another secret
 	product spectrum
-	message []byte
+	message []byte // followed by zeros up to its capacity, a multiple of 16
+	words   []byte // the codewords of all that
 	coins   []byte // parameters.sampleSize
 	hashed  []byte // keyIDSize, then a message or z and a ciphertext
 	again   []byte // the re-encrypted ciphertext
@@ -20,28 +23,47 @@ type workspace struct {
 	digest  [64]byte   // a shared key, then the seed of coins
 	reject  [64]byte   // the shared key of a rejected ciphertext, and a rest
 	shake   sha3.SHAKE // the zero value is SHAKE256
+	lanes   laneHash
+	keyed   bool     // secret is in use
+	tail    [64]byte // the end of a packed polynomial
 }
 
 func newWorkspace(p *parameters) *workspace {
-	return &workspace{
+	w := &workspace{
 		small:   make(poly, p.half),
 		large:   make(poly, p.half),
-		key:     make(spectrum, p.size),
+		public:  make(poly, p.half),
+		room:    p.newKey(),
+		secret:  p.newKey(),
 		product: make(spectrum, p.size),
-		message: make([]byte, p.messageSize),
+		message: make([]byte, p.messageSize, (p.messageSize+15)/16*16),
+		words:   make([]byte, (p.messageSize+15)/16*32),
 		coins:   make([]byte, p.sampleSize()),
 		hashed:  make([]byte, keyIDSize+RejectionSize+p.ciphertextSize),
 		again:   make([]byte, p.ciphertextSize),
 	}
+	w.lanes.Init(p.hashesInLanes())
+	return w
 }
 
-// wipe zeroes everything.
+// secretKey returns the secret spectrum, which wipe then zeroes.
+func (w *workspace) secretKey() spectrum {
+	w.keyed = true
+	return w.secret
+}
+
+// wipe zeroes everything that is secret.
 func (w *workspace) wipe() {
 	clear(w.small)
 	clear(w.large)
-	clear(w.key)
+	if w.keyed {
+		clear(w.secret)
+		w.keyed = false
+	}
 	clear(w.product)
 	clear(w.message)
+	clear(w.words)
+	clear(w.tail[:])
 	clear(w.coins)
 	clear(w.hashed)
 	clear(w.again)
@@ -49,6 +71,7 @@ func (w *workspace) wipe() {
 	clear(w.digest[:])
 	clear(w.reject[:])
 	w.shake.Reset()
+	w.lanes.Reset()
 }
 
 // expand fills out with SHAKE256 of seed.

@@ -148,12 +148,16 @@ func ctrutlsServe(ke keyExchange, hs *serverHandshakeStateTLS13) keyExchange {
 }
 
 // ctrutlsRetry hands the client's handshake to the key exchange that answers a
-// HelloRetryRequest. Its share replaces all that were sent before.
+// HelloRetryRequest, with the registry that the handshake began with. Its share
+// replaces all that were sent before.
 func ctrutlsRetry(ke keyExchange, hs *clientHandshakeStateTLS13) keyExchange {
-	ctrutlsRelease(hs.keyShareKeys)
 	if x, ok := ke.(*ctrutlsKeyExchange); ok {
+		if s := hs.keyShareKeys.ctrutls; s != nil {
+			x.registry = s.registry
+		}
 		x.ctx, x.keys = hs.ctx, hs.keyShareKeys
 	}
+	ctrutlsRelease(hs.keyShareKeys)
 	return ke
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -23,8 +24,7 @@ type exchange struct {
 	start   time.Time
 	body    *requestBody // nil if the request has none
 
-	streamTimeout time.Duration // of writes to an HTTP/2 stream; 0: none
-	streamArmed   time.Time
+	streamTimeout time.Duration // of a write to an HTTP/2 stream; 0: none
 
 	status   int // 0: none sent yet
 	written  int64
@@ -50,11 +50,13 @@ func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// finish ends the exchange's hold on the connection.
+// finish ends the exchange's hold on the connection. What is still buffered is
+// sent once the handler has returned, and bounded like any other write.
 func (x *exchange) finish() {
 	if x.body != nil {
 		x.body.finish()
 	}
+	x.armStream()
 }
 
 // Unwrap lets http.ResponseController reach the writer beneath.
@@ -65,7 +67,6 @@ func (x *exchange) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		x.status = status
 	}
-	x.armStream()
 	x.ResponseWriter.WriteHeader(status)
 }
 
@@ -75,22 +76,33 @@ func (x *exchange) Write(b []byte) (int, error) {
 		x.status = http.StatusOK
 	}
 	x.armStream()
+	defer x.disarmStream()
 	n, err := x.ResponseWriter.Write(b)
 	x.written += int64(n)
 	return n, err
 }
 
+// FlushError sends what is buffered; http.ResponseController calls it.
+func (x *exchange) FlushError() error {
+	x.armStream()
+	defer x.disarmStream()
+	return x.control.Flush()
+}
+
 // armStream bounds how long an HTTP/2 stream may wait for its client to let
 // more bytes come. The connection as a whole is bounded by conn, but a client
-// can hold up one stream of it. Like conn.armWrite it grants up to a quarter
-// more.
+// can hold up one stream of it.
 func (x *exchange) armStream() {
-	if x.streamTimeout == 0 {
-		return
+	if x.streamTimeout > 0 {
+		x.control.SetWriteDeadline(time.Now().Add(x.streamTimeout))
 	}
-	if now := time.Now(); now.Sub(x.streamArmed) > x.streamTimeout/4 {
-		x.streamArmed = now
-		x.control.SetWriteDeadline(now.Add(x.streamTimeout + x.streamTimeout/4))
+}
+
+// disarmStream is called after each write: at its deadline net/http resets a
+// stream even if nothing waits to be written, as while the backend pauses.
+func (x *exchange) disarmStream() {
+	if x.streamTimeout > 0 {
+		x.control.SetWriteDeadline(time.Time{})
 	}
 }
 
@@ -127,69 +139,79 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return newTunnel(c, rw.Reader, time.Duration(x.server.timeouts.Tunnel)), rw, nil
 }
 
-// requestBody bounds how long the next bytes of a body may take to come.
+// requestBody bounds how long the next bytes of a body may take to come. The
+// bound is in force only while they are waited for: between two reads it is the
+// backend that takes its time.
 type requestBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration // 0: none
 
 	mu       sync.Mutex
-	armed    time.Time
+	deadline time.Time // of the read under way; zero if there is none
+	expired  bool      // a read met its deadline
+	ended    bool      // the body was read to its end
 	finished bool
 }
 
-// Read fails with os.ErrDeadlineExceeded if no byte comes for about the
-// time-out.
+// Read fails with os.ErrDeadlineExceeded if no byte comes for the time-out.
 func (b *requestBody) Read(p []byte) (int, error) {
 	if !b.arm() {
 		return 0, errors.New("proxy: read of a body after the end of its request")
 	}
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.disarm() // the connection is now read to see whether the client goes away
-	}
+	b.disarm(err)
 	return n, err
 }
 
-// arm moves the deadline on, once in a quarter of the time-out at most. It
-// reports false once the request is finished: the connection is then another
-// request's.
+// arm reports false once the request is finished: the connection is then
+// another request's.
 func (b *requestBody) arm() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.finished {
 		return false
 	}
-	if now := time.Now(); b.timeout > 0 && now.Sub(b.armed) > b.timeout/4 {
-		b.armed = now
-		b.control.SetReadDeadline(b.deadline())
-	}
+	b.setDeadline()
 	return true
 }
 
-// deadline is the one set when the body was armed; b.mu is held.
-func (b *requestBody) deadline() time.Time { return b.armed.Add(b.timeout + b.timeout/4) }
-
-// timedOut reports whether the body's end was waited for until the deadline.
-func (b *requestBody) timedOut() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.armed.IsZero() && !time.Now().Before(b.deadline())
+// setDeadline gives the next bytes the whole time-out; b.mu is held.
+func (b *requestBody) setDeadline() {
+	if b.timeout > 0 {
+		b.deadline = time.Now().Add(b.timeout)
+		b.control.SetReadDeadline(b.deadline)
+	}
 }
 
-func (b *requestBody) disarm() {
+// disarm notes how a read ended. It leaves the deadline of a finished request
+// alone.
+func (b *requestBody) disarm(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.finished && !b.armed.IsZero() {
-		b.armed = time.Time{}
+	b.expired = b.expired || errors.Is(err, os.ErrDeadlineExceeded)
+	b.ended = b.ended || err == io.EOF
+	if b.timeout > 0 && !b.finished {
+		b.deadline = time.Time{}
 		b.control.SetReadDeadline(time.Time{})
 	}
 }
 
-// finish is called when the request is over. It leaves the deadline as it is:
-// the server may read what is left of the body, and sets its own afterwards.
+// timedOut reports whether the body was waited for until the deadline, also if
+// the read that did so has yet to return.
+func (b *requestBody) timedOut() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.expired || !b.deadline.IsZero() && !time.Now().Before(b.deadline)
+}
+
+// finish is called when the request is over. The server may read what is left
+// of the body, for which a deadline stays behind, and sets its own afterwards.
 func (b *requestBody) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finished = true
+	if !b.ended {
+		b.setDeadline()
+	}
 }

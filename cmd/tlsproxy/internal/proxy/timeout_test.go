@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -46,16 +47,20 @@ func (s *slowBody) Read(b []byte) (int, error) {
 }
 
 // TestSlowBody: a body may take for ever as long as something comes within the
-// time-out each time.
+// time-out each time, and what the backend does between and after is no part of
+// that time.
 func TestSlowBody(t *testing.T) {
 	forBoth(t, func(t *testing.T, http2 bool) {
 		synctest.Test(t, func(t *testing.T) {
-			r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody = minute }, func(w http.ResponseWriter, req *http.Request) {
+			r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody, c.Timeouts.BackendResponse = minute, 0 }, func(w http.ResponseWriter, req *http.Request) {
 				n, err := io.Copy(io.Discard, req.Body)
 				if err != nil {
-					return
+					t.Error(err)
 				}
-				time.Sleep(10 * time.Minute / 20) // longer than the time-out is left of
+				time.Sleep(5 * time.Minute)
+				if req.Context().Err() != nil {
+					t.Error("the request was cut off after its body")
+				}
 				io.WriteString(w, strings.Repeat("x", int(n)))
 			})
 			body := &slowBody{end: func() (int, error) { return 0, io.EOF }}
@@ -69,6 +74,60 @@ func TestSlowBody(t *testing.T) {
 			defer response.Body.Close()
 			if got, err := io.ReadAll(response.Body); len(got) != 20 || err != nil {
 				t.Errorf("%s, %d bytes, %v", response.Status, len(got), err)
+			}
+		})
+	})
+}
+
+// TestSlowlyTakenBody: a backend may pause in the middle of a body for longer
+// than the client may.
+func TestSlowlyTakenBody(t *testing.T) {
+	forBoth(t, func(t *testing.T, http2 bool) {
+		synctest.Test(t, func(t *testing.T) {
+			const size = 4 << 20 // more than the buffers on the way hold
+			r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody = minute / 4 }, func(w http.ResponseWriter, req *http.Request) {
+				first, err := io.ReadFull(req.Body, make([]byte, 100))
+				if err != nil {
+					t.Error(err)
+				}
+				time.Sleep(45 * time.Second)
+				rest, err := io.Copy(io.Discard, req.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				fmt.Fprint(w, first+int(rest))
+			})
+			response, err := r.client(http2).Post("https://front.example/", "text/plain", strings.NewReader(strings.Repeat("x", size)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if got, err := io.ReadAll(response.Body); string(got) != fmt.Sprint(size) || err != nil {
+				t.Errorf("%s, %q, %v", response.Status, got, err)
+			}
+		})
+	})
+}
+
+// TestSlowAnswer: a backend may pause in the middle of an answer for longer
+// than a client may take none of it.
+func TestSlowAnswer(t *testing.T) {
+	forBoth(t, func(t *testing.T, http2 bool) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newMemRig(t, func(c *config.Config) { c.Timeouts.Write = minute }, func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set("Content-Length", "2") // see endless
+				io.WriteString(w, "x")
+				http.NewResponseController(w).Flush()
+				time.Sleep(5 * time.Minute)
+				io.WriteString(w, "x")
+			})
+			response, err := r.client(http2).Get("https://front.example/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if got, err := io.ReadAll(response.Body); string(got) != "xx" || err != nil {
+				t.Errorf("%q, %v", got, err)
 			}
 		})
 	})

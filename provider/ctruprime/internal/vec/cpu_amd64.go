@@ -1,0 +1,12 @@
+//go:build !noasm
+
+package vec
+
+import "golang.org/x/sys/cpu"
+
+// What this processor has of what the routines need.
+var (
+	HasAVX2   = cpu.X86.HasAVX2
+	HasAVX512 = HasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW &&
+		cpu.X86.HasAVX512DQ
+)

@@ -1,0 +1,104 @@
+//go:build amd64 && !noasm
+
+package vec
+
+import (
+	"encoding/binary"
+
+	"github.com/cloudflare/circl/simd/keccakf1600"
+)
+
+// Keccak4 is four states of Keccak-f[1600] that are permuted together. It must
+// be initialised and not be copied. It is made for inputs of public length.
+type Keccak4 struct {
+	x4    keccakf1600.StateX4
+	state []uint64 // word i of state j is state[4*i+j]
+	wide  bool
+}
+
+// Init makes it ready; avx512 chooses the permutation for AVX-512.
+func (k *Keccak4) Init(avx512 bool) {
+	k.state = k.x4.Initialize(false)
+	k.wide = avx512
+}
+
+// Reset zeroes all four states.
+func (k *Keccak4) Reset() { clear(k.state) }
+
+// Permute permutes all four states.
+func (k *Keccak4) Permute() {
+	if k.wide {
+		permuteAVX512((*[100]uint64)(k.state), &roundConstants)
+		return
+	}
+	k.x4.Permute()
+	clearUpper() // circl leaves the upper halves in use
+}
+
+// Absorb adds a block to a state. Its length is a multiple of eight.
+func (k *Keccak4) Absorb(lane int, block []byte) {
+	s := (*[100]uint64)(k.state)
+	for i := lane & 3; i < len(s) && len(block) >= 8; i += 4 {
+		s[i] ^= binary.LittleEndian.Uint64(block)
+		block = block[8:]
+	}
+}
+
+// AbsorbLast adds what remains of an input, less than rate bytes, and the padding
+// with a domain separation byte.
+func (k *Keccak4) AbsorbLast(lane, rate int, domain byte, rest []byte) {
+	whole := len(rest) &^ 7
+	k.Absorb(lane, rest[:whole])
+	last := uint64(domain) << (8 * (len(rest) - whole))
+	for i, x := range rest[whole:] {
+		last |= uint64(x) << (8 * i)
+	}
+	k.state[4*(whole/8)+lane] ^= last
+	k.state[4*(rate/8-1)+lane] ^= 1 << 63
+}
+
+// Clear zeroes one state.
+func (k *Keccak4) Clear(lane int) {
+	for i := lane; i < len(k.state); i += 4 {
+		k.state[i] = 0
+	}
+}
+
+// Squeeze reads from the beginning of a state, up to its 200 bytes.
+func (k *Keccak4) Squeeze(lane int, out []byte) {
+	s := (*[100]uint64)(k.state)
+	i := lane & 3
+	for ; i < len(s) && len(out) >= 8; i += 4 {
+		binary.LittleEndian.PutUint64(out, s[i])
+		out = out[8:]
+	}
+	if len(out) > 0 && i < len(s) {
+		for j, x := 0, s[i]; j < len(out); j++ {
+			out[j] = byte(x)
+			x >>= 8
+		}
+	}
+}
+
+// roundConstants are those of FIPS 202, section 3.2.5.
+var roundConstants = newRoundConstants()
+
+// newRoundConstants runs the shift register that defines them.
+func newRoundConstants() (constants [24]uint64) {
+	bit := func(t int) uint64 {
+		r := 1
+		for range t % 255 {
+			r <<= 1
+			if r&0x100 != 0 {
+				r ^= 0x171
+			}
+		}
+		return uint64(r & 1)
+	}
+	for round := range constants {
+		for j := range 7 {
+			constants[round] |= bit(j+7*round) << (1<<j - 1)
+		}
+	}
+	return constants
+}
