@@ -14,6 +14,7 @@ const (
 	DefaultCapacity = 1024
 	MaxCapacity     = 1 << 16
 	MaxBuffers      = 64
+	DefaultChunk    = 8192
 	MaxDevices      = 64
 	DefaultMaxWait  = 100 * time.Millisecond
 	DefaultHang     = 2 * time.Second
@@ -38,6 +39,9 @@ type Config struct {
 	// Buffers is the number of batches that a device has memory for, those being filled, run and read out together: at least 2 a worker, at most
 	// MaxBuffers. 0 means two a worker and two more. Each takes Capacity rows of pinned memory, of up to 4,416 bytes.
 	Buffers int
+	// Chunk is the most rows of a Job that are copied and computed at once: 0 means DefaultChunk, the most is MaxCapacity. A device
+	// that runs Jobs takes memory for five chunks.
+	Chunk int
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.
 	MaxWait time.Duration
 	// Hang is how long a batch may run before its device counts as hung; 0 means DefaultHang.
@@ -83,7 +87,8 @@ func (c Config) ready() (Config, error) {
 	}{
 		{"Workers", &c.Workers, DefaultWorkers, 1, MaxWorkers},
 		{"Capacity", &c.Capacity, DefaultCapacity, 1, MaxCapacity},
-		{"Buffers", &c.Buffers, 2*c.Workers + 2, 2 * c.Workers, MaxBuffers},
+		{"Chunk", &c.Chunk, DefaultChunk, 1, MaxCapacity},
+		{"Buffers", &c.Buffers, 0, 0, MaxBuffers},
 	} {
 		if n.name == "Buffers" { // Workers is filled in by now
 			n.none, n.least = 2*c.Workers+2, 2*c.Workers

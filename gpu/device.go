@@ -32,7 +32,7 @@ type device struct {
 	latency   []average.Average // of batches, from start to end in nanoseconds, by Kind.index
 	latencies histogram         // of all batches
 
-	batches, rows, late, faults, hangs, resets, reopened atomic.Uint64
+	batches, rows, jobRows, late, faults, hangs, resets, reopened atomic.Uint64
 
 	mu     sync.Mutex
 	state  State

@@ -18,6 +18,7 @@ type Engine struct {
 	closing chan struct{}
 	once    sync.Once
 	keepers sync.WaitGroup
+	pinned  pinnedMemory
 
 	mu     sync.Mutex
 	closed error // what went wrong in Close

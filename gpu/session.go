@@ -19,13 +19,14 @@ type session struct {
 	context driver.Context
 	modules map[kernels.Module]driver.Module
 	workers []*worker
+	lane    *lane
 	undo    []func() error // what frees everything, in order of allocation
 
-	ready chan struct{} // a token for each batch that may be waiting
-	quit  chan struct{} // closed by stop
-	busy  sync.WaitGroup
-	late  atomic.Int32 // batches that callers gave up and the device has not finished
-	open  atomic.Int32 // batches that are not finished
+	ready chan struct{}  // a token for each batch that may be waiting
+	quit  chan struct{}  // closed by stop
+	busy  sync.WaitGroup // workers, and what else is in the driver
+	late  atomic.Int32   // batches that callers gave up and the device has not finished
+	open  atomic.Int32   // batches that are not finished
 
 	mu       sync.Mutex
 	queues   []queue // by Kind.index
@@ -256,6 +257,23 @@ func (s *session) hang() {
 	}
 }
 
+// enter counts in a user of the driver outside the workers, who counts himself out by busy.Done; it reports false when the session stops.
+func (s *session) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return false
+	}
+	s.busy.Add(1)
+	return true
+}
+
+func (s *session) isStopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
+}
+
 func (s *session) isHung() bool {
 	select {
 	case <-s.hung:
@@ -338,8 +356,10 @@ func (s *session) allocate() error {
 	}
 	s.wipe()
 	s.free = slices.Clone(s.buffers)
+	s.lane = newLane(s)
+	s.undo = append(s.undo, s.lane.free)
 	for range e.config.Workers {
-		w := &worker{session: s, functions: make(map[entry]driver.Function), filled: make(chan struct{}, 1)}
+		w := &worker{launcher: newLauncher(s), filled: make(chan struct{}, 1)}
 		s.undo = append(s.undo, w.free)
 		if err := w.allocate(size, scratch); err != nil {
 			return err

@@ -32,6 +32,7 @@ type DeviceStats struct {
 	InFlight int    // rows in batches that have not ended
 	Batches  uint64 // that ended well
 	Rows     uint64 // in them
+	JobRows  uint64 // rows of Jobs
 	Late     uint64 // batches that their callers gave up
 	Faults   uint64 // sessions that ended with a fault, hangs among them
 	Hangs    uint64
@@ -84,7 +85,7 @@ func (d *device) stats() DeviceStats {
 	if s := d.session.Load(); s != nil {
 		st.InFlight = s.inFlight()
 	}
-	st.Batches, st.Rows, st.Late = d.batches.Load(), d.rows.Load(), d.late.Load()
+	st.Batches, st.Rows, st.JobRows, st.Late = d.batches.Load(), d.rows.Load(), d.jobRows.Load(), d.late.Load()
 	st.Faults, st.Hangs, st.Resets, st.Reopened = d.faults.Load(), d.hangs.Load(), d.resets.Load(), d.reopened.Load()
 	quantiles := d.latencies.quantiles(0.5, 0.99)
 	st.LatencyP50, st.LatencyP99 = quantiles[0], quantiles[1]

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 // A worker runs batches in a stream of its own. Its methods are for one thread at a time, which has the session's context.
 type worker struct {
-	session *session
+	launcher
 	stream  driver.Stream
 	done    driver.Event
 	memory  driver.DevicePtr // a batch's input, then its results
@@ -21,19 +20,11 @@ type worker struct {
 	scratch driver.DevicePtr
 	room    int // bytes of scratch
 
-	functions map[entry]driver.Function
-	plan      kernels.Plan
-	params    driver.Params
-	filled    chan struct{}
+	plan   kernels.Plan
+	filled chan struct{}
 
 	watchdog *time.Timer
 	current  atomic.Pointer[batch] // the one that runs
-}
-
-// entry names a kernel.
-type entry struct {
-	module kernels.Module
-	name   string
 }
 
 // work serves batches until the session stops.
@@ -121,11 +112,11 @@ func (w *worker) run(k *Kind, n int, host []byte) error {
 	if err := s.api.CopyToDevice(w.memory, host[:w.plan.InputSize], w.stream); err != nil {
 		return err
 	}
-	addresses := [...]driver.DevicePtr{
+	err := w.launch(&w.plan, &addresses{
 		kernels.Input: w.memory, kernels.Status: w.memory.Offset(results), kernels.Output: w.memory.Offset(results + statuses(n)),
-		kernels.Scratch: w.scratch, kernels.Table: 0, kernels.Index: 0,
-	}
-	if err := w.launch(addresses[:]); err != nil {
+		kernels.Scratch: w.scratch,
+	}, w.stream)
+	if err != nil {
 		return err
 	}
 	if err := s.api.CopyToHost(host[k.results:k.results+size], w.memory.Offset(results), w.stream); err != nil {
@@ -138,52 +129,6 @@ func (w *worker) run(k *Kind, n int, host []byte) error {
 		return err
 	}
 	return s.api.EventSynchronize(w.done)
-}
-
-// launch puts the plan's launches into the stream; addresses are those of the plan's buffers.
-func (w *worker) launch(addresses []driver.DevicePtr) error {
-	for i := range w.plan.Launches {
-		l := &w.plan.Launches[i]
-		f, err := w.function(l)
-		if err != nil {
-			return err
-		}
-		w.params.Reset()
-		for _, a := range l.Args() {
-			if a.Pointer {
-				w.params.Ptr(addresses[a.Buffer].Offset(a.Offset))
-			} else {
-				w.params.Uint32(a.Value)
-			}
-		}
-		shape := driver.Shape{Grid: driver.Dim{X: l.Grid[0], Y: l.Grid[1]}, Block: driver.Dim{X: l.Block}, Shared: l.Shared}
-		if err := w.session.api.Launch(f, shape, &w.params, w.stream); err != nil {
-			return fmt.Errorf("launch of %s: %w", l.Kernel, err)
-		}
-	}
-	return nil
-}
-
-// function returns a launch's kernel, with leave for as much dynamic shared memory as a block may have.
-func (w *worker) function(l *kernels.Launch) (driver.Function, error) {
-	key := entry{l.Module, l.Kernel}
-	if f, ok := w.functions[key]; ok {
-		return f, nil
-	}
-	s := w.session
-	f, err := s.api.ModuleFunction(s.modules[l.Module], l.Kernel)
-	if err != nil {
-		return 0, err
-	}
-	info, err := s.api.FunctionInfo(f)
-	if err != nil {
-		return 0, err
-	}
-	if err := s.api.SetMaxDynamicShared(f, s.device.info.MaxSharedPerBlock-info.SharedBytes); err != nil {
-		return 0, err
-	}
-	w.functions[key] = f
-	return f, nil
 }
 
 // allocate makes a stream, and memory for any batch of the engine's kinds.

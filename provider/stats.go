@@ -71,6 +71,7 @@ type DeviceStats struct {
 	InFlight int    // operations in batches that have not ended
 	Batches  uint64 // that ended well
 	Rows     uint64 // operations in them
+	JobRows  uint64 // operations of Bulk
 	Late     uint64 // batches that took longer than GPU.MaxWait
 	Faults   uint64 // times that the device failed, hangs among them
 	Hangs    uint64

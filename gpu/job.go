@@ -1,0 +1,144 @@
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// A Job is one operation on many rows, which lie one after another in memory of AllocPinned.
+type Job struct {
+	Kind *Kind
+	Rows int
+	// Input has Rows times Kind.InputSize bytes, or less the key's where there is a Table.
+	Input []byte
+	// Output has Rows times Kind.OutputSize bytes.
+	Output []byte
+	// Status has four bytes a row, a little-endian uint32: 0, 1 where the row's key is invalid and its output zero, or StatusPending where no device
+	// has come to it.
+	Status []byte
+	// Table has the keys, if they are not in the input; nil if they are.
+	Table *Table
+	// Index has four bytes a row, if a Table for Decaps has the keys: a little-endian uint32, the number of the row's key.
+	Index []byte
+	// Before, unless nil, is called before rows first to first+n-1 are read, and may fill them; After when their results are there. Each is called once for
+	// each row that is tried, in any order, by several goroutines at once, and holds a device up while it runs.
+	Before func(first, n int)
+	After  func(first, n, device int)
+}
+
+// StatusPending in a Job's Status marks a row that no device has computed.
+const StatusPending = 1<<32 - 1
+
+// ErrLost is what Run reports when a device hangs with the job's memory in its hands: it may still write to it. The results cannot be relied
+// on, and the memory must not be used for anything else as long as the process lives.
+var ErrLost = errors.New("gpu: the device hangs and may still write to the job's memory")
+
+// rowSizes returns the bytes of the job's rows.
+func (j *Job) rowSizes() (input, output int) {
+	return j.Kind.set.InputSize(j.Kind.operation, j.Table != nil), j.Kind.output
+}
+
+// check says what is wrong with a job.
+func (j *Job) check(e *Engine) error {
+	if j.Kind == nil || j.Rows < 1 {
+		return fmt.Errorf("gpu: a Job needs a Kind and a row at least")
+	}
+	if j.Table != nil && j.Table.kind != j.Kind {
+		return fmt.Errorf("gpu: a Job of %v with a Table for %v", j.Kind, j.Table.kind)
+	}
+	input, output := j.rowSizes()
+	index := 0
+	if j.Table != nil && j.Kind.operation == Decaps {
+		index = indexSize
+	}
+	for _, b := range []struct {
+		name  string
+		bytes []byte
+		size  int
+	}{{"Input", j.Input, input}, {"Output", j.Output, output}, {"Status", j.Status, statusSize}, {"Index", j.Index, index}} {
+		if len(b.bytes) != j.Rows*b.size {
+			return fmt.Errorf("gpu: a Job's %s has %d bytes, want %d for each of %d rows", b.name, len(b.bytes), b.size, j.Rows)
+		}
+		if !e.pinned.holds(b.bytes) {
+			return fmt.Errorf("gpu: a Job's %s is not pinned memory; AllocPinned makes some", b.name)
+		}
+	}
+	return nil
+}
+
+// pend marks rows as not computed, with nothing in their outputs.
+func (j *Job) pend(first, n int) {
+	for i := first; i < first+n; i++ {
+		binary.LittleEndian.PutUint32(j.Status[statusSize*i:], StatusPending)
+	}
+	clear(j.Output[first*j.Kind.output : (first+n)*j.Kind.output])
+}
+
+// A run is a job under way: its devices take the next rows as they come free.
+type run struct {
+	*Job
+	ctx   context.Context
+	chunk int
+	next  atomic.Int64
+}
+
+// claim takes the next rows; n is 0 when none are left, or nobody waits for them.
+func (r *run) claim() (first, n int) {
+	if r.ctx.Err() != nil {
+		return 0, 0
+	}
+	first = int(r.next.Add(int64(r.chunk))) - r.chunk
+	return first, max(min(r.chunk, r.Rows-first), 0)
+}
+
+// leastChunk is how few rows a chunk may have for the sake of overlapping copies: smaller ones leave a device idle.
+var leastChunk = 1024
+
+// Run runs a job on all devices that are open and returns when they are done with it. A device that fails, or none at all, is no error: its
+// rows are left with StatusPending, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost.
+func (e *Engine) Run(ctx context.Context, j *Job) error {
+	if err := j.check(e); err != nil {
+		return err
+	}
+	j.pend(0, j.Rows)
+	var sessions []*session
+	for _, d := range e.devices {
+		if s := d.session.Load(); s != nil && s.enter() {
+			sessions = append(sessions, s)
+		}
+	}
+	if len(sessions) == 0 {
+		return context.Cause(ctx)
+	}
+	r := &run{Job: j, ctx: ctx, chunk: min(e.config.Chunk, max(leastChunk, (j.Rows+4*len(sessions)-1)/(4*len(sessions))))}
+	var wg sync.WaitGroup
+	var lost atomic.Bool
+	for _, s := range sessions {
+		done := make(chan struct{})
+		go func() {
+			defer s.busy.Done()
+			defer close(done)
+			s.lane.serve(r)
+		}()
+		wg.Go(func() {
+			select {
+			case <-done:
+			case <-s.lane.hung:
+				if s.lane.serving.Load() == r {
+					lost.Store(true)
+					return
+				}
+				<-done // it was not its turn
+			}
+		})
+	}
+	wg.Wait()
+	if lost.Load() {
+		return ErrLost
+	}
+	return context.Cause(ctx)
+}

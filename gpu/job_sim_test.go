@@ -1,0 +1,298 @@
+//go:build sim
+
+package gpu
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+)
+
+// pin returns pinned memory for the length of a test.
+func pin(t *testing.T, e *Engine, n int) []byte {
+	t.Helper()
+	p, err := e.AllocPinned(n)
+	check(t, err)
+	t.Cleanup(func() { check(t, p.Free()) })
+	return p.Bytes
+}
+
+// newJob returns a job of random rows, and the outputs it must have.
+func newJob(t *testing.T, e *Engine, op Operation, rows int) (j *Job, want []byte) {
+	t.Helper()
+	k := kind(t, e, 653, op)
+	j = &Job{Kind: k, Rows: rows, Input: pin(t, e, rows*k.InputSize()), Output: pin(t, e, rows*k.OutputSize()), Status: pin(t, e, 4*rows)}
+	g := newGenerator()
+	for i := range rows {
+		input, output := g.row(t, 653, op)
+		copy(row(j.Input, k.InputSize(), i), input)
+		want = append(want, output...)
+	}
+	return j, want
+}
+
+// checkJob compares a job's outputs where they were computed, and returns in how many rows they were not.
+func checkJob(t *testing.T, j *Job, want []byte) (pending int) {
+	t.Helper()
+	for i := range j.Rows {
+		size := j.Kind.OutputSize()
+		switch status := binary.LittleEndian.Uint32(j.Status[4*i:]); {
+		case status == StatusPending:
+			pending++
+			if !bytes.Equal(row(j.Output, size, i), make([]byte, size)) {
+				t.Errorf("row %d is not computed and has an output", i)
+			}
+		case status != 0 || !bytes.Equal(row(j.Output, size, i), row(want, size, i)):
+			t.Errorf("row %d: status %d, or a wrong output", i, status)
+		}
+	}
+	return pending
+}
+
+// jobs returns a configuration with small chunks, so that rings are used again and the last chunk is shorter.
+func jobs(t *testing.T, cfg Config) (*Engine, Config) {
+	cfg.Chunk = 4
+	return open(t, cfg), cfg
+}
+
+// claimAll makes chunks of the configured size, however few the rows.
+func claimAll(t *testing.T) {
+	t.Helper()
+	old := leastChunk
+	leastChunk = 1
+	t.Cleanup(func() { leastChunk = old })
+}
+
+func TestJob(t *testing.T) {
+	_, cfg := simulated(t)
+	claimAll(t)
+	e, _ := jobs(t, cfg)
+	for _, c := range []struct {
+		op   Operation
+		rows int
+	}{{Encaps, 1}, {Encaps, 27}, {Decaps, 23}, {KeyGen, 6}} {
+		j, want := newJob(t, e, c.op, c.rows)
+		var mu sync.Mutex
+		before, after := make([]int, c.rows), make([]int, c.rows)
+		count := func(rows []int, first, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := first; i < first+n; i++ {
+				rows[i]++
+			}
+		}
+		j.Before = func(first, n int) { count(before, first, n) }
+		j.After = func(first, n, device int) { count(after, first, n) }
+		check(t, e.Run(t.Context(), j))
+		once := slices.Repeat([]int{1}, c.rows)
+		if n := checkJob(t, j, want); n != 0 || !slices.Equal(before, once) || !slices.Equal(after, once) {
+			t.Errorf("%v: %d of %d rows are pending; %v, %v", c.op, n, c.rows, before, after)
+		}
+	}
+	if st := e.Stats()[0]; st.JobRows != 57 || st.Rows != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Keys in a table, and an index that names one that is not there.
+func TestTable(t *testing.T) {
+	_, cfg := simulated(t)
+	claimAll(t)
+	e, _ := jobs(t, cfg)
+	s := scheme(653)
+	g := newGenerator()
+	const keys, rows = 3, 14
+	var sks []byte
+	var cts, want []byte
+	index := pin(t, e, 4*rows)
+	for range keys {
+		_, sk := g.row(t, 653, KeyGen)
+		sks = append(sks, sk...)
+	}
+	for i := range rows {
+		n := (7 * i) % keys
+		binary.LittleEndian.PutUint32(index[4*i:], uint32(n))
+		ct, ss := make([]byte, s.CiphertextSize()), make([]byte, 32)
+		check(t, s.EncapsulateBytes(ct, ss, s.PublicKeyOf(row(sks, s.PrivateKeySize(), n)), g.bytes(32)))
+		cts, want = append(cts, ct...), append(want, ss...)
+	}
+	binary.LittleEndian.PutUint32(index[4*5:], keys)
+	decaps := kind(t, e, 653, Decaps)
+	table, err := e.NewTable(decaps, sks)
+	check(t, err)
+	j := &Job{Kind: decaps, Rows: rows, Input: pin(t, e, len(cts)), Output: pin(t, e, 32*rows), Status: pin(t, e, 4*rows), Table: table, Index: index}
+	copy(j.Input, cts)
+	for range 2 {
+		check(t, e.Run(t.Context(), j))
+		if status := binary.LittleEndian.Uint32(j.Status[4*5:]); status != 1 {
+			t.Errorf("status %d for a key that is not there", status)
+		}
+		binary.LittleEndian.PutUint32(j.Status[4*5:], 0)
+		copy(row(j.Output, 32, 5), row(want, 32, 5))
+		if n := checkJob(t, j, want); n != 0 {
+			t.Errorf("%d rows are pending", n)
+		}
+	}
+	check(t, table.Close())
+	check(t, table.Close())
+
+	// One public key for all.
+	encaps := kind(t, e, 653, Encaps)
+	pk := s.PublicKeyOf(row(sks, s.PrivateKeySize(), 1))
+	table, err = e.NewTable(encaps, pk)
+	check(t, err)
+	defer table.Close()
+	j = &Job{Kind: encaps, Rows: rows, Input: pin(t, e, 32*rows), Output: pin(t, e, rows*encaps.OutputSize()), Status: pin(t, e, 4*rows), Table: table}
+	want = nil
+	for i := range rows {
+		seed, ct, ss := g.bytes(32), make([]byte, s.CiphertextSize()), make([]byte, 32)
+		check(t, s.EncapsulateBytes(ct, ss, pk, seed))
+		copy(row(j.Input, 32, i), seed)
+		want = append(append(want, ct...), ss...)
+	}
+	check(t, e.Run(t.Context(), j))
+	if n := checkJob(t, j, want); n != 0 {
+		t.Errorf("%d rows are pending", n)
+	}
+	if _, err := e.NewTable(encaps, append(pk, pk...)); err == nil {
+		t.Error("two public keys in a table")
+	}
+	if _, err := e.NewTable(decaps, sks[1:]); err == nil {
+		t.Error("a table of part of a key")
+	}
+}
+
+// Several devices share a job, and take what one of them leaves.
+func TestJobOnDevices(t *testing.T) {
+	sim, cfg := simulated(t)
+	claimAll(t)
+	sim.SetDeviceCount(3)
+	cfg.Backoff = never
+	e, _ := jobs(t, cfg)
+	j, want := newJob(t, e, Encaps, 50)
+	check(t, e.Run(t.Context(), j))
+	total := uint64(0)
+	for _, st := range e.Stats() {
+		total += st.JobRows
+	}
+	if n := checkJob(t, j, want); n != 0 || total != 50 {
+		t.Errorf("%d rows are pending, %d were computed", n, total)
+	}
+	sim.Lose(1, int(driver.ErrDeviceUnavailable))
+	check(t, e.Run(t.Context(), j))
+	if n := checkJob(t, j, want); n > 4*laneRings {
+		t.Errorf("%d rows are pending: more than one device can have had", n)
+	}
+}
+
+// Whatever call fails, rows are right or pending, the device comes back, and nothing is left.
+func TestJobFaults(t *testing.T) {
+	sim, cfg := simulated(t)
+	claimAll(t)
+	for _, call := range []string{"cuCtxSetCurrent", "cuStreamCreate", "cuEventCreate", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemsetD8Async",
+		"cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize", "cuStreamDestroy", "cuEventDestroy", "cuLaunchKernel", "cuModuleGetFunction"} {
+		for site := 0; ; site += 3 {
+			sim.Reset()
+			cfg.Chunk = 2
+			e, err := Open(cfg)
+			check(t, err)
+			input, err := e.AllocPinned(1 << 16)
+			check(t, err)
+			k := kind(t, e, 653, Encaps)
+			const rows = 14
+			j := &Job{Kind: k, Rows: rows, Input: input.Bytes[:rows*k.InputSize()], Output: input.Bytes[20_000:][:rows*k.OutputSize()], Status: input.Bytes[60_000:][:4*rows]}
+			in, out := newGenerator().row(t, 653, Encaps)
+			for i := range rows {
+				copy(row(j.Input, k.InputSize(), i), in)
+			}
+			sim.FailCall(0, call, site, 1, int(driver.ErrInvalidValue), false)
+			check(t, e.Run(t.Context(), j))
+			pending := checkJob(t, j, slices.Repeat(out, rows))
+			if err := e.Close(); err != nil && sim.LastFault() == "" {
+				t.Errorf("%s, site %d: %v", call, site, err)
+			}
+			if err := input.Free(); err != nil && sim.LastFault() == "" {
+				t.Errorf("%s, site %d: %v", call, site, err)
+			}
+			if st := sim.Stats(0); st.Leaks() || sim.LastFault() == "" && pending != 0 {
+				t.Errorf("%s, site %d: %d rows are pending, left %+v", call, site, pending, st)
+			}
+			if sim.LastFault() == "" {
+				break
+			}
+		}
+	}
+}
+
+// A job's device hangs: Run says that the memory is lost.
+func TestJobHangs(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.Hang = 50 * time.Millisecond
+	e, err := Open(cfg)
+	check(t, err)
+	session := e.devices[0].session.Load()
+	k := kind(t, e, 653, Encaps)
+	p, err := e.AllocPinned(3 * (k.InputSize() + k.OutputSize() + 4))
+	check(t, err)
+	j := &Job{Kind: k, Rows: 3, Input: p.Bytes[:3*k.InputSize()], Output: p.Bytes[3*k.InputSize() : len(p.Bytes)-12], Status: p.Bytes[len(p.Bytes)-12:]}
+	// What the device holds it keeps, and with it the memory.
+	t.Cleanup(sim.Reset)
+	sim.HangLaunch(0, 0)
+	if err := e.Run(t.Context(), j); !errors.Is(err, ErrLost) {
+		t.Errorf("%v, want ErrLost", err)
+	}
+	st := awaitState(t, e, 0, StateClosed)
+	if st.Hangs != 1 || st.Resets != 0 {
+		t.Errorf("%+v", st)
+	}
+	check(t, e.Close())
+	sim.ReleaseHang(0)
+	session.busy.Wait() // the job's thread comes back and finds nobody
+}
+
+// A context that has ended, or ends, ends a job.
+func TestJobCancel(t *testing.T) {
+	_, cfg := simulated(t)
+	claimAll(t)
+	e, _ := jobs(t, cfg)
+	j, want := newJob(t, e, Encaps, 40)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	j.After = func(int, int, int) { cancel(cause) }
+	if err := e.Run(ctx, j); !errors.Is(err, cause) {
+		t.Errorf("%v, want the cause", err)
+	}
+	if n := checkJob(t, j, want); n == 0 || n == 40 {
+		t.Errorf("%d rows are pending", n)
+	}
+}
+
+func TestJobRefused(t *testing.T) {
+	_, cfg := simulated(t)
+	e := open(t, cfg)
+	for name, change := range map[string]func(*Job){
+		"row at least":                  func(j *Job) { j.Rows = 0 },
+		"Input has":                     func(j *Job) { j.Input = j.Input[1:] },
+		"Status has":                    func(j *Job) { j.Status = nil },
+		"Index has":                     func(j *Job) { j.Index = j.Status },
+		"Output is not pinned":          func(j *Job) { j.Output = make([]byte, len(j.Output)) },
+		"Input is not pinned memory; A": func(j *Job) { j.Input = bytes.Clone(j.Input) },
+	} {
+		j, _ := newJob(t, e, Encaps, 2)
+		change(j)
+		if err := e.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want an error about %s", err, name)
+		}
+	}
+	if _, err := e.AllocPinned(0); err == nil {
+		t.Error("no bytes were allocated")
+	}
+}

@@ -1,0 +1,109 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+)
+
+// Pinned is page-locked host memory for Jobs, which every device reaches. It is not Go memory.
+type Pinned struct {
+	engine  *Engine
+	device  int
+	context driver.Context
+	once    sync.Once
+
+	// Bytes is the memory. It must not be used after Free.
+	Bytes []byte
+}
+
+// pinnedMemory is what an engine has handed out.
+type pinnedMemory struct {
+	sync.Mutex
+	of map[*Pinned]struct{}
+}
+
+// AllocPinned returns n > 0 bytes of pinned memory, zeroed. It is freed by Free, which may come after Close, and not otherwise; while there is any, a
+// device that fails in a way that calls for a reset stays closed instead, since a reset would take the memory away.
+func (e *Engine) AllocPinned(n int) (*Pinned, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("gpu: %d bytes of pinned memory; ask for one at least", n)
+	}
+	p := &Pinned{engine: e, device: e.devices[0].number}
+	for _, d := range e.devices {
+		if d.session.Load() != nil {
+			p.device = d.number
+			break
+		}
+	}
+	var err error
+	if p.context, err = retainContext(e.api, p.device); err == nil {
+		err = p.inContext(func() (err error) {
+			p.Bytes, err = e.api.HostAlloc(n)
+			return err
+		})
+		if err != nil {
+			err = errors.Join(err, releaseContext(e.api, p.device))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %d bytes of pinned memory: %w", n, err)
+	}
+	clear(p.Bytes)
+	e.pinned.Lock()
+	defer e.pinned.Unlock()
+	if e.pinned.of == nil {
+		e.pinned.of = make(map[*Pinned]struct{})
+	}
+	e.pinned.of[p] = struct{}{}
+	return p, nil
+}
+
+// Free wipes the memory and gives it back. No Job may be using it. Later calls do nothing.
+func (p *Pinned) Free() (err error) {
+	p.once.Do(func() {
+		e := p.engine
+		e.pinned.Lock()
+		delete(e.pinned.of, p)
+		e.pinned.Unlock()
+		clear(p.Bytes)
+		memory := p.Bytes
+		p.Bytes = nil
+		err = errors.Join(p.inContext(func() error { return e.api.HostFree(memory) }), releaseContext(e.api, p.device))
+	})
+	return err
+}
+
+// inContext calls fn in the memory's context.
+func (p *Pinned) inContext(fn func() error) error {
+	err, returned := within(closeTime, func() error {
+		if err := p.engine.api.CtxSetCurrent(p.context); err != nil {
+			return err
+		}
+		return fn()
+	})
+	if !returned {
+		return errStuck
+	}
+	return err
+}
+
+// holds says whether memory lies within what AllocPinned returned.
+func (m *pinnedMemory) holds(b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	m.Lock()
+	defer m.Unlock()
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	for p := range m.of {
+		base := uintptr(unsafe.Pointer(unsafe.SliceData(p.Bytes)))
+		if start >= base && start-base+uintptr(len(b)) <= uintptr(len(p.Bytes)) {
+			return true
+		}
+	}
+	return false
+}
