@@ -48,6 +48,9 @@ type GPU struct {
 	// means two a worker and two more. With all parameter sets, each takes 4.4 kB
 	// of pinned memory times Capacity.
 	Buffers int
+	// Chunk is the most rows of a Bulk that are copied and computed at once: 1 to
+	// 65,536; 0 means 8,192. A GPU that runs Bulks takes memory for five chunks.
+	Chunk int
 	// MaxWait bounds how long an operation waits for its GPU: after that the CPU
 	// carries it out. 0 means 100 ms.
 	MaxWait time.Duration

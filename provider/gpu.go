@@ -48,7 +48,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	case cfg.CheckEvery > 0:
 		e.every = uint64(cfg.CheckEvery)
 	}
-	c := gpu.Config{Library: cfg.Library, Devices: cfg.Devices, Workers: cfg.Workers, Capacity: cfg.Capacity, Buffers: cfg.Buffers,
+	c := gpu.Config{Library: cfg.Library, Devices: cfg.Devices, Workers: cfg.Workers, Capacity: cfg.Capacity, Buffers: cfg.Buffers, Chunk: cfg.Chunk,
 		MaxWait: cfg.MaxWait, Hang: cfg.Hang, Backoff: cfg.Backoff, Logger: log}
 	for _, s := range cfg.Schemes {
 		n, err := degree(s)

@@ -566,3 +566,39 @@ func TestGPUConfig(t *testing.T) {
 		t.Errorf("%q without a GPU", st.Engine)
 	}
 }
+
+// Bulks by a device: the same as by the CPU, and its results are sampled.
+func TestGPUBulk(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.GPU.CheckEvery = 3
+	p := openTest(t, cfg)
+	s := sets[0]
+	bulkRoundTrip(t, p, s, 12, 5)
+	bulkRoundTrip(t, p, sets[1], 2, 1) // not the device's
+	st := p.Stats().GPU
+	if st.Mismatches != 0 || st.Checked < 51/3 || st.Devices[0].JobRows != 51 || st.Faulted != 0 {
+		t.Errorf("%+v", st)
+	}
+	if n := operationStats(p, s, opGenerateKey); n.ByGPU != 12 {
+		t.Errorf("%+v", n)
+	}
+
+	// A device that fails leaves its rows to the CPU.
+	sim.FailCall(0, "cuEventSynchronize", 0, 1, int(driver.ErrInvalidValue), false)
+	bulkRoundTrip(t, p, s, 4, 2)
+	if st := p.Stats().GPU; st.Faulted < 4 || st.Devices[0].Faults != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A wrong result in a Bulk that is sampled: all of the Bulk is computed again.
+func TestGPUBulkCorruption(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.GPU.CheckEvery = 1
+	p := openTest(t, cfg)
+	sim.CorruptCopy(0, 0, 1, 1500, 0x10)
+	bulkRoundTrip(t, p, sets[0], 6, 2)
+	if st := p.Stats().GPU; st.Mismatches != 1 || st.Devices[0].State != "refused: wrong result" {
+		t.Errorf("%+v", st)
+	}
+}

@@ -96,6 +96,15 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	r.cpu.serve(ctx, batch)
 }
 
+// bulk leaves all Bulks to the GPUs, in whose place the CPU does them if need be.
+func (r *router) bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error) {
+	return r.gpu.bulk(ctx, b, s)
+}
+
+func (r *router) pin(n int) (*Pinned, error) { return r.gpu.pin(n) }
+
+func (r *router) install(k *BulkKeys) error { return r.gpu.install(k) }
+
 // share is what part of a processor a request on a GPU stands for: its cost on
 // the CPU by the latency of its batch, at most one, which it is where either
 // has not been measured.
