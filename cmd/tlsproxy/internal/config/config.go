@@ -54,7 +54,9 @@ type Timeouts struct {
 	Idle            Duration `yaml:"idle" min:"10ms" max:"24h"`
 	Tunnel          Duration `yaml:"tunnel" min:"0" max:"720h"`
 	BackendConnect  Duration `yaml:"backend_connect" min:"10ms" max:"5m"`
+	BackendWrite    Duration `yaml:"backend_write" min:"0" max:"24h"`
 	BackendResponse Duration `yaml:"backend_response" min:"0" max:"24h"`
+	BackendRead     Duration `yaml:"backend_read" min:"0" max:"24h"`
 	BackendIdle     Duration `yaml:"backend_idle" min:"10ms" max:"24h"`
 	Drain           Duration `yaml:"drain" min:"0" max:"24h"`
 }
@@ -104,7 +106,9 @@ func Default() *Config {
 			Idle:            Duration(2 * time.Minute),
 			Tunnel:          Duration(time.Hour),
 			BackendConnect:  Duration(5 * time.Second),
+			BackendWrite:    Duration(time.Minute),
 			BackendResponse: Duration(time.Minute),
+			BackendRead:     Duration(10 * time.Minute),
 			BackendIdle:     Duration(90 * time.Second),
 			Drain:           Duration(30 * time.Second),
 		},

@@ -160,8 +160,12 @@ func (h *handler) failed(_ http.ResponseWriter, r *http.Request, err error) {
 func diagnose(err error) (status int, text string) {
 	var timeout net.Error
 	var body *backend.RequestBodyError
+	var request *backend.RequestError
 	if errors.As(err, &body) {
 		return http.StatusBadRequest, "The request's body could not be read."
+	}
+	if errors.As(err, &request) {
+		return http.StatusBadRequest, "The request is not valid HTTP."
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		return http.StatusGatewayTimeout, "The backend did not answer in time."

@@ -424,3 +424,18 @@ func TestExpectContinue(t *testing.T) {
 		t.Errorf("%q", body)
 	}
 }
+
+// TestRefusedRequests: a client whose requests cannot be passed on is told so,
+// and does the others no harm.
+func TestRefusedRequests(t *testing.T) {
+	r := newRig(t, nil, hello)
+	for range 5 {
+		response, body := r.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: a b\r\n\r\n0\r\n\r\n")
+		if response.StatusCode != 400 || body != "400 Bad Request\nThe request is not valid HTTP.\n" {
+			t.Fatalf("%s %q", response.Status, body)
+		}
+	}
+	if got := r.log.String(); strings.Contains(got, "ejected") || strings.Contains(got, "level=WARN") {
+		t.Errorf("the backend was blamed: %s", got)
+	}
+}

@@ -127,6 +127,7 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	logger := slog.New(r.log)
 	o.EjectAfter, o.EjectFor, o.MaxIdleConnections = c.Backends.EjectAfter, time.Duration(c.Backends.EjectFor), c.Backends.MaxIdleConnections
 	o.ConnectTimeout, o.ResponseTimeout, o.IdleTimeout = time.Duration(c.Timeouts.BackendConnect), time.Duration(c.Timeouts.BackendResponse), time.Duration(c.Timeouts.BackendIdle)
+	o.WriteTimeout, o.ReadTimeout = time.Duration(c.Timeouts.BackendWrite), time.Duration(c.Timeouts.BackendRead)
 	o.MaxHeaderBytes, o.Logger = int64(c.Limits.HeaderBytes), logger
 	if r.pool, err = backend.New(o); err != nil {
 		t.Fatal(err)

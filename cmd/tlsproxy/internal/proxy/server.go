@@ -117,7 +117,8 @@ func tlsConfig(o Options) *tls.Config {
 
 // httpServer serves connections whose TLS handshake is done. There is no
 // ReadTimeout and no WriteTimeout, as they would bound whole messages and so
-// end long streams: exchange and conn bound the waiting for each step instead.
+// end long streams. The waiting for each step is bounded instead: for the client
+// by exchange and conn, for the backend by package backend.
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           h,

@@ -170,6 +170,48 @@ func TestBrokenBody(t *testing.T) {
 	}
 }
 
+// TestStalledUpload: a backend that takes nothing of a body does not hold the
+// request for ever, even if the client is gone and nobody reads from it.
+func TestStalledUpload(t *testing.T) {
+	forBoth(t, func(t *testing.T, http2 bool) {
+		synctest.Test(t, func(t *testing.T) {
+			blocked := make(chan struct{})
+			r := newMemRig(t, func(c *config.Config) { c.Timeouts.BackendWrite = minute }, func(w http.ResponseWriter, req *http.Request) { <-blocked })
+			defer func() { close(blocked); time.Sleep(time.Second) }() // net/http lingers
+			start := time.Now()
+			response, err := r.client(http2).Post("https://front.example/", "text/plain", strings.NewReader(strings.Repeat("x", 4<<20)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			between(t, start)
+			body, _ := io.ReadAll(response.Body)
+			response.Body.Close()
+			if response.StatusCode != 504 || string(body) != "504 Gateway Timeout\nThe backend did not answer in time.\n" {
+				t.Errorf("%s %q", response.Status, body)
+			}
+			c := r.connect()
+			go func() {
+				io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4194304\r\n\r\n")
+				c.Write(make([]byte, 4<<20))
+			}()
+			time.Sleep(time.Second)
+			c.NetConn().Close()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if st := underWay(r.server); st != 0 {
+				t.Errorf("%d requests live on", st)
+			}
+		})
+	})
+}
+
+// underWay counts the requests that have not ended.
+func underWay(s *Server) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
 // endless answers without end. It claims to have one, as ReverseProxy flushes
 // an answer of unknown length from a second goroutine, whose waiting for a
 // mutex would hold up synctest's clock.
