@@ -63,11 +63,12 @@ type Timeouts struct {
 
 // Limits bound what clients can make the proxy hold.
 type Limits struct {
-	Connections int  `yaml:"connections" min:"1" max:"1000000"`
-	Handshakes  int  `yaml:"handshakes" min:"1" max:"1000000"`
-	Requests    int  `yaml:"requests" min:"1" max:"1000000"`
-	Streams     int  `yaml:"streams" min:"1" max:"10000"`
-	HeaderBytes Size `yaml:"header_bytes" min:"1KiB" max:"16MiB"`
+	Connections         int  `yaml:"connections" min:"1" max:"1000000"`
+	Handshakes          int  `yaml:"handshakes" min:"1" max:"1000000"`
+	HandshakesPerSource int  `yaml:"handshakes_per_source" min:"1" max:"1000000"`
+	Requests            int  `yaml:"requests" min:"1" max:"1000000"`
+	Streams             int  `yaml:"streams" min:"1" max:"10000"`
+	HeaderBytes         Size `yaml:"header_bytes" min:"1KiB" max:"16MiB"`
 }
 
 // Log says what is logged and how.
@@ -113,11 +114,12 @@ func Default() *Config {
 			Drain:           Duration(30 * time.Second),
 		},
 		Limits: Limits{
-			Connections: 16384,
-			Handshakes:  4096,
-			Requests:    8192,
-			Streams:     250,
-			HeaderBytes: 64 << 10,
+			Connections:         16384,
+			Handshakes:          4096,
+			HandshakesPerSource: 256,
+			Requests:            8192,
+			Streams:             250,
+			HeaderBytes:         64 << 10,
 		},
 		Log: Log{
 			Format:            FormatText,

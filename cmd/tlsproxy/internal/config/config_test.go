@@ -232,7 +232,7 @@ backends:
   max_idle_connections: 5
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
-limits: {connections: 11, handshakes: 10, requests: 13, streams: 14, header_bytes: 15 KiB}
+limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 provider: {key_pool: 17}
 `
@@ -273,6 +273,7 @@ timeouts:
 limits:
   connections: 11
   handshakes: 10
+  handshakes_per_source: 9
   requests: 13
   streams: 14
   header_bytes: 15KiB
