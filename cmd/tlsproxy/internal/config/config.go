@@ -130,11 +130,16 @@ func Default() *Config {
 	}
 }
 
-// resolvePaths makes file names relative to the configuration's folder.
+// resolvePaths makes file names absolute. They start at the configuration's
+// folder, not at the one that the process happens to be in.
 func (c *Config) resolvePaths() {
+	folder, err := filepath.Abs(filepath.Dir(c.file))
+	if err != nil { // the process's own folder is gone
+		folder = filepath.Dir(c.file)
+	}
 	resolve := func(name *string) {
 		if *name != "" && !filepath.IsAbs(*name) {
-			*name = filepath.Join(filepath.Dir(c.file), *name)
+			*name = filepath.Join(folder, *name)
 		}
 	}
 	for i := range c.Certificates {
