@@ -74,6 +74,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusNotImplemented, "This is a reverse proxy: it opens no tunnels.")
 		return
 	}
+	if r.Host == "" {
+		// A backend would take its own address for the host that was asked for.
+		x.errorPage(http.StatusBadRequest, "The request names no host.")
+		return
+	}
 	dropUpgrade(r.Header)
 	if x.body != nil {
 		r.Body = x.body
