@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ctrutls/ctrutls/provider"
 	"github.com/ctrutls/ctrutls/tlsext"
@@ -67,6 +68,21 @@ func Ours(id tls.CurveID) bool { return slices.Contains(tlsext.Groups(), id) }
 // process runs in: in FIPS 140 mode it knows approved groups only.
 func Available(id tls.CurveID) bool {
 	return !fips140.Enabled() || !Ours(id) && id != tls.X25519
+}
+
+// Unavailable lists those of ids that are not Available. It fails if that leaves
+// none.
+func Unavailable(ids []tls.CurveID) ([]tls.CurveID, error) {
+	var out []tls.CurveID
+	for _, id := range ids {
+		if !Available(id) {
+			out = append(out, id)
+		}
+	}
+	if len(out) == len(ids) {
+		return out, fmt.Errorf("none of %s is available in FIPS 140 mode, in which this process runs; name an approved group, such as X25519MLKEM768 or CurveP256", strings.Join(Names(ids), ", "))
+	}
+	return out, nil
 }
 
 // WithFaults returns a context for a handshake under which fault is called if
