@@ -251,41 +251,72 @@ func TestStalledStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)
 		r := newMemRig(t, func(c *config.Config) { c.Timeouts.Write = minute }, endless(ended))
-		raw, err := r.dial(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := r.tlsConfig()
-		config.NextProtos = []string{"h2"}
-		c := tls.Client(raw, config)
-		defer raw.Close()
-		if err := c.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		framer := r.framer()
 		reset := make(chan http2.ErrCode, 1)
-		framer := http2.NewFramer(c, c)
-		io.WriteString(c, http2.ClientPreface)
-		framer.WriteSettings()
-		go func() { // reads all frames, and never opens the window again
-			for {
-				frame, err := framer.ReadFrame()
-				if err != nil {
-					return
-				}
-				if f, ok := frame.(*http2.RSTStreamFrame); ok {
-					reset <- f.ErrCode
-				}
-			}
-		}()
-		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
-			// :method GET, :scheme https, :path /, :authority h (RFC 7541)
-			BlockFragment: []byte{0x82, 0x87, 0x84, 0x41, 0x01, 'h'}})
+		go readUntilReset(framer, reset)
+		get(framer)
 		synctest.Wait()
 		start := time.Now()
 		<-ended
 		between(t, start)
 		<-reset
 	})
+}
+
+// TestStalledEnd: the last bytes of an answer, which are sent after the handler
+// has returned, are bounded too.
+func TestStalledEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMemRig(t, func(c *config.Config) { c.Timeouts.Write = minute }, hello)
+		framer := r.framer(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		reset := make(chan http2.ErrCode, 1)
+		go readUntilReset(framer, reset)
+		synctest.Wait()
+		start := time.Now()
+		get(framer)
+		<-reset
+		between(t, start)
+	})
+}
+
+// framer makes a connection that speaks HTTP/2.
+func (r *rig) framer(settings ...http2.Setting) *http2.Framer {
+	r.t.Helper()
+	raw, err := r.dial(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { raw.Close() })
+	config := r.tlsConfig()
+	config.NextProtos = []string{"h2"}
+	c := tls.Client(raw, config)
+	if err := c.Handshake(); err != nil {
+		r.t.Fatal(err)
+	}
+	io.WriteString(c, http2.ClientPreface)
+	framer := http2.NewFramer(c, c)
+	framer.WriteSettings(settings...)
+	return framer
+}
+
+// get sends the request of a stream of its own.
+func get(framer *http2.Framer) {
+	framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
+		// :method GET, :scheme https, :path /, :authority h (RFC 7541)
+		BlockFragment: []byte{0x82, 0x87, 0x84, 0x41, 0x01, 'h'}})
+}
+
+// readUntilReset reads all frames, and never opens a window.
+func readUntilReset(framer *http2.Framer, reset chan<- http2.ErrCode) {
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		if f, ok := frame.(*http2.RSTStreamFrame); ok {
+			reset <- f.ErrCode
+		}
+	}
 }
 
 // TestIdleAndSlowClients: a connection may be idle for a time, and a header
