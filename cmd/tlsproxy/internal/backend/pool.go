@@ -29,7 +29,7 @@ type Options struct {
 	EjectFor           time.Duration  // the first ejection; it doubles while the backend stays dead
 	MaxIdleConnections int            // kept for reuse, for each backend; 0: none
 	ConnectTimeout     time.Duration  // TLS included
-	WriteTimeout       time.Duration  // how long a backend may take none of a request
+	WriteTimeout       time.Duration  // to take a piece of a request, 32 KiB at most
 	ResponseTimeout    time.Duration  // from the request's last byte to the answer's header
 	ReadTimeout        time.Duration  // how long a backend may pause in the middle of an answer
 	IdleTimeout        time.Duration  // how long an idle connection is kept
