@@ -155,8 +155,38 @@ func TestStalledBody(t *testing.T) {
 			t.Errorf("%s %q", response.Status, body)
 		}
 		<-ended
+		io.Copy(io.Discard, c)  // the connection is closed too
+		time.Sleep(time.Second) // net/http lingers
 		if got := r.log.String(); strings.Contains(got, "backend") && strings.Contains(got, "level=WARN") {
 			t.Errorf("the backend was blamed: %s", got)
+		}
+	})
+}
+
+// TestStalledRest: what a client still owes when its request comes to nothing is
+// waited for once, and no longer than any other piece.
+func TestStalledRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody = minute }, hello)
+		r.back.SetDown(true)
+		c := r.connect()
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf")
+		start := time.Now()
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if d := time.Since(start); d > time.Minute {
+			t.Errorf("%s after %v", response.Status, d)
+		}
+		io.Copy(io.Discard, c)
+		if d := time.Since(start); d > 2*time.Minute {
+			t.Errorf("closed after %v", d)
+		}
+		time.Sleep(time.Second) // net/http lingers
+		if n := underWay(r.server); n != 0 {
+			t.Errorf("%d requests live on", n)
 		}
 	})
 }
