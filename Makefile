@@ -62,9 +62,9 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 	$(MAKE) -C kernels/sim -j2
 
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
-	CGO_ENABLED=0 $(GO) test -tags sim $(GPU_PACKAGES)
+	CGO_ENABLED=0 $(GO) test -tags sim -timeout 30m $(GPU_PACKAGES)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
-	CGO_ENABLED=1 $(GO) test -race -tags sim $(GPU_PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(GPU_PACKAGES)
 
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)

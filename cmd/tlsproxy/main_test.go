@@ -34,9 +34,9 @@ import (
 )
 
 // TestMain lets the test binary be the program: as the demonstration's client,
-// and where signals are tested.
+// and where signals or another mode of the process are tested.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "loadgen" || os.Args[1] == "run") {
+	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check"}, os.Args[1]) {
 		main()
 	}
 	if !groups.HookPresent() {
@@ -193,6 +193,42 @@ func TestCheckFindsWhatTheFileNames(t *testing.T) {
 		file, filepath.Join(dir, "key.pem"), file, filepath.Join(dir, "absent.pem"))
 	if status != exitFailure || out != "" || errText != want {
 		t.Errorf("status %d %s\n%s\nwant\n%s", status, out, errText, want)
+	}
+}
+
+// TestFIPSMode: groups that crypto/tls then leaves out are told of, and a list
+// of nothing else is refused.
+func TestFIPSMode(t *testing.T) {
+	check := func(groups string) (string, error) {
+		file := files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\ntls: {groups: ["+groups+"]}\n")
+		process := exec.Command(os.Args[0], "check", "-c", file)
+		process.Env = append(os.Environ(), "GODEBUG=fips140=on")
+		var errText bytes.Buffer
+		process.Stderr = &errText
+		err := process.Run()
+		return errText.String(), err
+	}
+	got, err := check("X25519CTRUPrime761, X25519MLKEM768, X25519, CurveP256")
+	if err != nil || !strings.Contains(got, "tlsproxy: warning: tls.groups: X25519CTRUPrime761, X25519: not available in FIPS 140 mode") {
+		t.Errorf("%v %s", err, got)
+	}
+	got, err = check("X25519MLKEM768, CurveP256")
+	if err != nil || strings.Contains(got, "FIPS") {
+		t.Errorf("%v %s", err, got)
+	}
+	got, err = check("X25519CTRUPrime761, X25519CTRUPrime653")
+	if err == nil || !strings.Contains(got, "conf.yaml:3:15: none of X25519CTRUPrime761, X25519CTRUPrime653 is available in FIPS 140 mode") {
+		t.Errorf("%v %s", err, got)
+	}
+}
+
+// TestDemoErrors name no place in a file: there is none.
+func TestDemoErrors(t *testing.T) {
+	taken := httptest.NewServer(nil)
+	defer taken.Close()
+	address := taken.Listener.Addr().String()
+	if status, _, errText := tlsproxy("demo", "--listen", address); status != exitFailure || errText != "tlsproxy: listen tcp "+address+": bind: address already in use\n" {
+		t.Errorf("status %d: %s", status, errText)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,7 @@ func newCluster(t *testing.T, n int, handler http.HandlerFunc) *cluster {
 	o := Options{
 		EjectAfter: 2, EjectFor: time.Second, MaxIdleConnections: 4, MaxHeaderBytes: 1 << 16,
 		ConnectTimeout: 5 * time.Second, ResponseTimeout: time.Minute, IdleTimeout: time.Minute,
+		WriteTimeout: 2 * time.Minute, ReadTimeout: 3 * time.Minute,
 		Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 			host, _, _ := net.SplitHostPort(address)
@@ -320,6 +322,125 @@ func TestSilentBackend(t *testing.T) {
 		}
 		if got := c.log.String(); !strings.Contains(got, "backend ejected") {
 			t.Errorf("log: %s", got)
+		}
+	})
+}
+
+// TestRefusedRequest: a request that net/http's client does not send, found out
+// before or after it has a connection, says nothing about the backend, is not
+// tried elsewhere, and does not hold a connection.
+func TestRefusedRequest(t *testing.T) {
+	for name, spoil := range map[string]func(*http.Request){
+		"trailer":     func(r *http.Request) { r.Trailer = http.Header{"A b": nil} },
+		"header":      func(r *http.Request) { r.Header["A"] = []string{"b\x00"} },
+		"method":      func(r *http.Request) { r.Method = "A b" },
+		"target":      func(r *http.Request) { r.URL.Opaque = "a\nb" },
+		"trailer key": func(r *http.Request) { r.Trailer = http.Header{"Content-Length": nil} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, 2, nil)
+				for i := range 10 { // far more than eject a backend
+					if i == 5 {
+						c.expect("b1", "b0") // some with idle connections
+					}
+					r, _ := http.NewRequest(http.MethodPost, "http://front.example/", strings.NewReader("x"))
+					r.ContentLength = -1
+					spoil(r)
+					_, err := c.pool.RoundTrip(r)
+					var refused *RequestError
+					if !errors.As(err, &refused) {
+						t.Fatalf("error: %v", err)
+					}
+				}
+				synctest.Wait()
+				if c.log.Len() > 0 {
+					t.Errorf("log: %s", c.log.String())
+				}
+				c.expect("b0", "b1")
+			})
+		})
+	}
+}
+
+// TestStalledBackend: a backend that takes nothing of a request, or pauses for
+// too long in an answer, is given up and blamed.
+func TestStalledBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blocked := make(chan struct{})
+		defer func() { close(blocked); time.Sleep(time.Second) }() // net/http lingers
+		c := newCluster(t, 1, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				<-blocked
+				return
+			}
+			w.Header().Set("Content-Length", "3")
+			for range 2 {
+				io.WriteString(w, "x")
+				http.NewResponseController(w).Flush()
+				time.Sleep(179 * time.Second)
+			}
+			io.WriteString(w, "x")
+		})
+		start := time.Now()
+		r, _ := http.NewRequest(http.MethodPost, "http://front.example/", strings.NewReader(strings.Repeat("x", 1<<20)))
+		if _, err := c.pool.RoundTrip(r); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Minute {
+			t.Errorf("sending: after %v: %v", time.Since(start), err)
+		}
+		if b := c.pool.backends[0]; b.failures != 1 {
+			t.Errorf("sending: %d failures", b.failures)
+		}
+		r, _ = http.NewRequest(http.MethodGet, "http://front.example/", nil)
+		response, err := c.pool.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if got, err := io.ReadAll(response.Body); string(got) != "xxx" || err != nil {
+			t.Errorf("an answer with pauses: %q, %v", got, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "2")
+			io.WriteString(w, "x")
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		r, _ := http.NewRequest(http.MethodGet, "http://front.example/", nil)
+		response, err := c.pool.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		time.Sleep(time.Hour) // the reader's own time does not count
+		start := time.Now()
+		got, err := io.ReadAll(response.Body)
+		if string(got) != "x" || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 3*time.Minute {
+			t.Errorf("receiving: after %v: %q, %v", time.Since(start), got, err)
+		}
+		if b := c.pool.backends[0]; b.failures != 1 {
+			t.Errorf("receiving: %d failures", b.failures)
+		}
+	})
+}
+
+// TestDeadlinesDoNotOutlast: a connection that is used again is free of the
+// deadlines of the request before.
+func TestDeadlinesDoNotOutlast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		c := newCluster(t, 1, func(w http.ResponseWriter, r *http.Request) {
+			dials++
+			time.Sleep(50 * time.Second)
+			io.WriteString(w, strings.Repeat("x", 1<<16))
+		})
+		for range 20 {
+			c.expect("b0")
+			time.Sleep(50 * time.Second) // below the idle time-out
+		}
+		if got := c.pool.backends[0].failures; got != 0 || dials != 20 {
+			t.Errorf("%d failures, %d requests", got, dials)
 		}
 	})
 }

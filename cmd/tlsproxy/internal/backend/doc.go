@@ -7,5 +7,10 @@
 // as if none were. A request of which nothing was sent yet goes to another
 // backend if its own cannot be reached.
 //
+// Each wait for a backend is bounded: to connect, for it to take a piece of a
+// request, for the beginning of its answer, and for each piece of that. Only
+// what happens there counts against it. A request that is refused before it is
+// sent is its client's fault.
+//
 // The package knows nothing of clients, TLS towards them, or configurations.
 package backend

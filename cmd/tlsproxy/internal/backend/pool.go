@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
@@ -20,7 +21,7 @@ import (
 const maxAttempts = 3
 
 // Options configure a Pool. Every field but CA, Dial and Logger is required;
-// a ResponseTimeout of 0 means none.
+// a WriteTimeout, ResponseTimeout or ReadTimeout of 0 means none.
 type Options struct {
 	URLs               []*url.URL     // at least one; http or https
 	CA                 *x509.CertPool // verifies https backends; nil: the system's
@@ -28,7 +29,9 @@ type Options struct {
 	EjectFor           time.Duration  // the first ejection; it doubles while the backend stays dead
 	MaxIdleConnections int            // kept for reuse, for each backend; 0: none
 	ConnectTimeout     time.Duration  // TLS included
+	WriteTimeout       time.Duration  // to take a piece of a request, 32 KiB at most
 	ResponseTimeout    time.Duration  // from the request's last byte to the answer's header
+	ReadTimeout        time.Duration  // how long a backend may pause in the middle of an answer
 	IdleTimeout        time.Duration  // how long an idle connection is kept
 	MaxHeaderBytes     int64          // of an answer
 	Logger             *slog.Logger   // nil: slog.Default()
@@ -39,9 +42,10 @@ type Options struct {
 
 // Pool is an http.RoundTripper over backends of equal rank.
 type Pool struct {
-	backends  []*backend
-	next      atomic.Uint64
-	transport *http.Transport
+	backends    []*backend
+	next        atomic.Uint64
+	transport   *http.Transport
+	readTimeout time.Duration
 }
 
 // New returns a Pool. Close it.
@@ -55,7 +59,7 @@ func New(o Options) (*Pool, error) {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	p := &Pool{transport: newTransport(o)}
+	p := &Pool{transport: newTransport(o), readTimeout: o.ReadTimeout}
 	for _, u := range o.URLs {
 		p.backends = append(p.backends, &backend{url: u, log: o.Logger, ejectAfter: o.EjectAfter, ejectFor: o.EjectFor})
 	}
@@ -89,11 +93,11 @@ func dialer(o Options) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 		defer cancel()
-		conn, err := o.Dial(ctx, network, address)
+		raw, err := o.Dial(ctx, network, address)
 		if err != nil {
 			return nil, &ConnectError{err}
 		}
-		return conn, nil
+		return &conn{Conn: raw, writeTimeout: o.WriteTimeout}, nil
 	}
 }
 
@@ -110,12 +114,12 @@ func tlsDialer(o Options) dialFunc {
 		if err != nil {
 			return nil, &ConnectError{err}
 		}
-		conn := tls.Client(raw, &tls.Config{ServerName: host, RootCAs: o.CA, NextProtos: []string{"http/1.1"}})
-		if err := conn.HandshakeContext(ctx); err != nil {
+		t := tls.Client(raw, &tls.Config{ServerName: host, RootCAs: o.CA, NextProtos: []string{"http/1.1"}})
+		if err := t.HandshakeContext(ctx); err != nil {
 			raw.Close()
 			return nil, &ConnectError{err}
 		}
-		return conn, nil
+		return &conn{Conn: t, writeTimeout: o.WriteTimeout}, nil
 	}
 }
 
@@ -132,23 +136,32 @@ type RequestBodyError struct{ Err error }
 func (e *RequestBodyError) Error() string { return "reading the request's body: " + e.Err.Error() }
 func (e *RequestBodyError) Unwrap() error { return e.Err }
 
+// RequestError says that the request cannot be sent to any backend as it is,
+// which is its sender's fault.
+type RequestError struct{ Err error }
+
+func (e *RequestError) Error() string { return "sending the request: " + e.Err.Error() }
+func (e *RequestError) Unwrap() error { return e.Err }
+
 // RoundTrip sends a request to one of the backends, whose base path is put in
 // front of the request's. The Host header stays as it is. Errors name the
-// backend; they wrap *ConnectError, *RequestBodyError, the request's context's
-// error, or whatever kept the answer from coming.
+// backend; they wrap *ConnectError, *RequestBodyError, *RequestError, the
+// request's context's error, or whatever kept the answer from coming.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := newRetryBody(r.Body)
 	var tried []*backend
 	for {
 		b := p.pick(tried)
 		tried = append(tried, b)
-		response, err := p.transport.RoundTrip(b.outgoing(r, body))
+		var try attempt
+		response, err := p.transport.RoundTrip(b.outgoing(r, body, &try))
 		if err == nil {
 			b.succeeded()
+			try.watch(b, response, p.readTimeout)
 			body.settle()
 			return response, nil
 		}
-		retry := b.blame(r.Context(), body, &err)
+		retry := b.blame(r.Context(), body, &try, &err)
 		if !retry || len(tried) == min(maxAttempts, len(p.backends)) {
 			body.Close()
 			body.settle()
@@ -157,9 +170,9 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// outgoing is a shallow copy of r that goes to b.
-func (b *backend) outgoing(r *http.Request, body *retryBody) *http.Request {
-	out := r.WithContext(r.Context())
+// outgoing is a shallow copy of r that goes to b and is followed by try.
+func (b *backend) outgoing(r *http.Request, body *retryBody, try *attempt) *http.Request {
+	out := r.WithContext(httptrace.WithClientTrace(r.Context(), try.trace()))
 	address := *r.URL
 	out.URL = &address
 	if body != nil {
@@ -172,9 +185,11 @@ func (b *backend) outgoing(r *http.Request, body *retryBody) *http.Request {
 }
 
 // blame finds out whose fault err is, counts it against the backend if it is
-// the backend's, and reports whether another backend can be tried. It replaces
-// err by one that says where it happened.
-func (b *backend) blame(ctx context.Context, body *retryBody, err *error) (retry bool) {
+// the backend's, and reports whether another backend can be tried. It goes by
+// where the attempt ended: only connecting, and a connection that failed or
+// stayed silent, tell something about the backend. It replaces err by one that
+// says where it happened.
+func (b *backend) blame(ctx context.Context, body *retryBody, try *attempt, err *error) (retry bool) {
 	defer func() { *err = fmt.Errorf("backend %s: %w", b.url.Host, *err) }()
 	if readErr := body.readError(); readErr != nil {
 		b.undecided()
@@ -185,9 +200,18 @@ func (b *backend) blame(ctx context.Context, body *retryBody, err *error) (retry
 		b.undecided()
 		return false
 	}
-	b.failed(*err)
 	var connect *ConnectError
-	return errors.As(*err, &connect) && !body.touched()
+	if errors.As(*err, &connect) {
+		b.failed(*err)
+		return !body.touched()
+	}
+	if try.refused() {
+		b.undecided()
+		*err = &RequestError{*err}
+		return false
+	}
+	b.failed(*err)
+	return false
 }
 
 // pick chooses the next backend that is not in tried: one that takes part, or

@@ -54,18 +54,21 @@ type Timeouts struct {
 	Idle            Duration `yaml:"idle" min:"10ms" max:"24h"`
 	Tunnel          Duration `yaml:"tunnel" min:"0" max:"720h"`
 	BackendConnect  Duration `yaml:"backend_connect" min:"10ms" max:"5m"`
+	BackendWrite    Duration `yaml:"backend_write" min:"0" max:"24h"`
 	BackendResponse Duration `yaml:"backend_response" min:"0" max:"24h"`
+	BackendRead     Duration `yaml:"backend_read" min:"0" max:"24h"`
 	BackendIdle     Duration `yaml:"backend_idle" min:"10ms" max:"24h"`
 	Drain           Duration `yaml:"drain" min:"0" max:"24h"`
 }
 
 // Limits bound what clients can make the proxy hold.
 type Limits struct {
-	Connections int  `yaml:"connections" min:"1" max:"1000000"`
-	Handshakes  int  `yaml:"handshakes" min:"1" max:"1000000"`
-	Requests    int  `yaml:"requests" min:"1" max:"1000000"`
-	Streams     int  `yaml:"streams" min:"1" max:"10000"`
-	HeaderBytes Size `yaml:"header_bytes" min:"1KiB" max:"16MiB"`
+	Connections         int  `yaml:"connections" min:"1" max:"1000000"`
+	Handshakes          int  `yaml:"handshakes" min:"1" max:"1000000"`
+	HandshakesPerSource int  `yaml:"handshakes_per_source" min:"1" max:"1000000"`
+	Requests            int  `yaml:"requests" min:"1" max:"1000000"`
+	Streams             int  `yaml:"streams" min:"1" max:"10000"`
+	HeaderBytes         Size `yaml:"header_bytes" min:"1KiB" max:"16MiB"`
 }
 
 // Log says what is logged and how.
@@ -104,16 +107,19 @@ func Default() *Config {
 			Idle:            Duration(2 * time.Minute),
 			Tunnel:          Duration(time.Hour),
 			BackendConnect:  Duration(5 * time.Second),
+			BackendWrite:    Duration(time.Minute),
 			BackendResponse: Duration(time.Minute),
+			BackendRead:     Duration(10 * time.Minute),
 			BackendIdle:     Duration(90 * time.Second),
 			Drain:           Duration(30 * time.Second),
 		},
 		Limits: Limits{
-			Connections: 16384,
-			Handshakes:  4096,
-			Requests:    8192,
-			Streams:     250,
-			HeaderBytes: 64 << 10,
+			Connections:         16384,
+			Handshakes:          4096,
+			HandshakesPerSource: 256,
+			Requests:            8192,
+			Streams:             250,
+			HeaderBytes:         64 << 10,
 		},
 		Log: Log{
 			Format:            FormatText,
@@ -124,11 +130,16 @@ func Default() *Config {
 	}
 }
 
-// resolvePaths makes file names relative to the configuration's folder.
+// resolvePaths makes file names absolute. They start at the configuration's
+// folder, not at the one that the process happens to be in.
 func (c *Config) resolvePaths() {
+	folder, err := filepath.Abs(filepath.Dir(c.file))
+	if err != nil { // the process's own folder is gone
+		folder = filepath.Dir(c.file)
+	}
 	resolve := func(name *string) {
 		if *name != "" && !filepath.IsAbs(*name) {
-			*name = filepath.Join(filepath.Dir(c.file), *name)
+			*name = filepath.Join(folder, *name)
 		}
 	}
 	for i := range c.Certificates {

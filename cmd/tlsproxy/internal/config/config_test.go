@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,12 @@ func TestErrors(t *testing.T) {
 			`3:19: limits.streams: 0 is outside 1 to 10000`},
 		{"limits contradict", smallest + "limits: {connections: 10, handshakes: 11}\n",
 			`3:39: limits.handshakes (11) is more than limits.connections (10); a connection in its handshake counts as one`},
+		{"one limit is out of range", smallest + "limits: {connections: -5}\n",
+			`3:23: limits.connections: -5 is outside 1 to 1000000`},
+		{"URL that needs quotes", "certificates: [{cert: a.pem, key: a.key}]\nbackends: {urls: [http://a, http://127.0.0.1:8080]}\n",
+			`2:29: backends.urls[1] is a mapping; it must be a single value; put quotes around a value that holds a colon, as in ["http://127.0.0.1:8080"]`},
+		{"mapping in a list", smallest + "tls: {groups: [{a: b}]}\n",
+			`3:16: tls.groups[0] is a mapping; it must be a single value`},
 		{"bool", smallest + "log: {requests: yes}\n",
 			`3:17: log.requests: "yes" is neither true nor false`},
 		{"format", smallest + "log: {format: jsno}\n",
@@ -231,8 +238,8 @@ backends:
   eject_for: 1m30s
   max_idle_connections: 5
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
-  backend_connect: 7s, backend_response: 8s, backend_idle: 9s, drain: 10s}
-limits: {connections: 11, handshakes: 10, requests: 13, streams: 14, header_bytes: 15 KiB}
+  backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
+limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 provider: {key_pool: 17}
 `
@@ -265,12 +272,15 @@ timeouts:
   idle: 5s
   tunnel: 6s
   backend_connect: 7s
+  backend_write: 18s
   backend_response: 8s
+  backend_read: 19s
   backend_idle: 9s
   drain: 10s
 limits:
   connections: 11
   handshakes: 10
+  handshakes_per_source: 9
   requests: 13
   streams: 14
   header_bytes: 15KiB
@@ -313,6 +323,31 @@ func TestErrorfBlamesTheNearestPlace(t *testing.T) {
 		if got := c.Errorf(path, "x").Error(); got != "tlsproxy: c:"+want+": x" {
 			t.Errorf("%s: %s", path, got)
 		}
+	}
+}
+
+// TestErrorfWithoutAFile: a configuration that was made in memory has no place.
+func TestErrorfWithoutAFile(t *testing.T) {
+	if got := Default().Errorf("listen[0]", "x").Error(); got != "tlsproxy: x" {
+		t.Error(got)
+	}
+}
+
+// TestPathsAreAbsolute: what YAML writes means the same anywhere.
+func TestPathsAreAbsolute(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	c, err := Parse(filepath.Join("sub", "c.yaml"), []byte("certificates: [{cert: a.pem, key: ../a.key}]\nbackends: {urls: http://b, ca: /ca.pem}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd() // with links resolved
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{c.Certificates[0].Cert, c.Certificates[0].Key, c.Backends.CA}
+	if want := []string{filepath.Join(here, "sub", "a.pem"), filepath.Join(here, "a.key"), "/ca.pem"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

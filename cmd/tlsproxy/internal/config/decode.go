@@ -125,7 +125,7 @@ func (d *decoder) list(path string, n ast.Node, dst reflect.Value, bounds reflec
 func (d *decoder) scalar(path string, n ast.Node, dst reflect.Value, bounds reflect.StructTag) {
 	text, ok := scalarText(n)
 	if !ok {
-		d.errorf(n, "%s is a %s; it must be a single value", path, kindOf(n))
+		d.errorf(n, "%s is a %s; it must be a single value%s", path, kindOf(n), hintToQuote(n))
 		return
 	}
 	if text == "" && bounds.Get("empty") == "" {
@@ -139,6 +139,21 @@ func (d *decoder) scalar(path string, n ast.Node, dst reflect.Value, bounds refl
 	if err := checkBounds(dst, bounds); err != nil {
 		d.errorf(n, "%s: %v", path, err)
 	}
+}
+
+// hintToQuote explains a mapping that nobody wrote: within brackets and braces
+// the parser splits a value such as a URL at its last colon, although no space
+// follows that.
+func hintToQuote(n ast.Node) string {
+	m, ok := n.(*ast.MappingNode)
+	if !ok || len(m.Values) != 1 {
+		return ""
+	}
+	colon, rest := tokenAt(m.Values[0].GetToken()), where(m.Values[0].Value)
+	if rest.line != colon.line || rest.column != colon.column+1 {
+		return ""
+	}
+	return `; put quotes around a value that holds a colon, as in ["http://127.0.0.1:8080"]`
 }
 
 // scalarText returns a scalar as it is written, so that 1.3 and "1.3" are one.

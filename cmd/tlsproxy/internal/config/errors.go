@@ -12,12 +12,15 @@ type position struct{ line, column int }
 
 // Error is one fault of a configuration file.
 type Error struct {
-	File         string
-	Line, Column int // from 1; 0 if the file as a whole is at fault
+	File         string // "" if the configuration was not read from a file
+	Line, Column int    // from 1; 0 if the file as a whole is at fault
 	Message      string
 }
 
 func (e *Error) Error() string {
+	if e.File == "" {
+		return "tlsproxy: " + e.Message
+	}
 	if e.Line == 0 {
 		return fmt.Sprintf("tlsproxy: %s: %s", e.File, e.Message)
 	}

@@ -27,7 +27,7 @@ func (c *Config) validate(found Errors) Errors {
 		}
 		return strings.ToLower(u.String())
 	})
-	if c.Limits.Handshakes > c.Limits.Connections {
+	if c.Limits.Handshakes > c.Limits.Connections && !v.atFault("limits.connections") {
 		v.errorf("limits.handshakes", "limits.handshakes (%d) is more than limits.connections (%d); a connection in its handshake counts as one",
 			c.Limits.Handshakes, c.Limits.Connections)
 	}
@@ -42,13 +42,15 @@ type validator struct {
 
 // errorf blames path unless something there is at fault already.
 func (v *validator) errorf(path, format string, args ...any) {
-	e := v.config.Errorf(path, format, args...)
-	for _, f := range v.found {
-		if f.Line == e.Line && f.Column == e.Column {
-			return
-		}
+	if !v.atFault(path) {
+		v.errs = append(v.errs, v.config.Errorf(path, format, args...))
 	}
-	v.errs = append(v.errs, e)
+}
+
+// atFault reports whether decoding found something at the place of path.
+func (v *validator) atFault(path string) bool {
+	at := v.config.place(path)
+	return slices.ContainsFunc(v.found, func(f *Error) bool { return f.Line == at.line && f.Column == at.column })
 }
 
 // present reports whether the file holds path.

@@ -95,8 +95,8 @@ const greeting = "hello from the backend, through tlsproxy\n"
 
 func greet(w http.ResponseWriter, r *http.Request) { io.WriteString(w, greeting) }
 
-// config is the default one but for where to listen and the groups: each
-// client names one, and the server has to take it.
+// config is the default one but for where to listen, the one client there is,
+// and the groups: each connection names one, and the server has to take it.
 func (d *Demo) config(backend net.Addr) *config.Config {
 	c := config.Default()
 	c.Listen = []config.Address{config.Address(d.options.Listen)}
@@ -105,6 +105,7 @@ func (d *Demo) config(backend net.Addr) *config.Config {
 		c.TLS.Groups = append(c.TLS.Groups, config.Group(id))
 	}
 	c.Backends.URLs = []config.URL{{URL: &url.URL{Scheme: "http", Host: backend.String()}}}
+	c.Limits.HandshakesPerSource = c.Limits.Handshakes
 	c.Timeouts.Drain = config.Duration(time.Second)
 	return c
 }

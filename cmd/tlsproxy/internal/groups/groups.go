@@ -1,9 +1,13 @@
 package groups
 
 import (
+	"context"
+	"crypto/fips140"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ctrutls/ctrutls/provider"
 	"github.com/ctrutls/ctrutls/tlsext"
@@ -41,7 +45,7 @@ func RequireHook(ids []tls.CurveID) error {
 		return nil
 	}
 	for _, id := range ids {
-		if slices.Contains(tlsext.Groups(), id) {
+		if Ours(id) {
 			return fmt.Errorf("group %s cannot be served: %w\nor name only groups of crypto/tls itself, such as tls: {groups: [X25519MLKEM768, X25519]}", Name(id), tlsext.ErrNoHook)
 		}
 	}
@@ -55,6 +59,43 @@ func Register(p *provider.Provider) error {
 		return nil
 	}
 	return tlsext.Register(p)
+}
+
+// Ours reports whether a group needs the hook.
+func Ours(id tls.CurveID) bool { return slices.Contains(tlsext.Groups(), id) }
+
+// Available reports whether crypto/tls serves a group in the mode that this
+// process runs in: in FIPS 140 mode it knows approved groups only.
+func Available(id tls.CurveID) bool {
+	return !fips140.Enabled() || !Ours(id) && id != tls.X25519
+}
+
+// Unavailable lists those of ids that are not Available. It fails if that leaves
+// none.
+func Unavailable(ids []tls.CurveID) ([]tls.CurveID, error) {
+	var out []tls.CurveID
+	for _, id := range ids {
+		if !Available(id) {
+			out = append(out, id)
+		}
+	}
+	if len(out) == len(ids) {
+		return out, fmt.Errorf("none of %s is available in FIPS 140 mode, in which this process runs; name an approved group, such as X25519MLKEM768 or CurveP256", strings.Join(Names(ids), ", "))
+	}
+	return out, nil
+}
+
+// WithFaults returns a context for a handshake under which fault is called if
+// the key exchange fails by our own doing. A handshake whose time was up, or
+// that was cut, is not that.
+func WithFaults(ctx context.Context, fault func()) context.Context {
+	return tlsext.WithObserver(ctx, func(e tlsext.Event) {
+		var peer *provider.PeerError
+		if e.Err == nil || errors.As(e.Err, &peer) || ctx.Err() != nil {
+			return
+		}
+		fault()
+	})
 }
 
 // Classical reports whether a group is safe against today's computers only.

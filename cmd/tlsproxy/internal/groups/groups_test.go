@@ -1,13 +1,19 @@
 package groups
 
 import (
+	"crypto/fips140"
 	"crypto/tls"
+	"net"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
+	"github.com/ctrutls/ctrutls/provider"
 	"github.com/ctrutls/ctrutls/tlsext"
 )
 
@@ -63,5 +69,64 @@ func TestRequireHook(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
+	}
+}
+
+// TestAvailable compares what is said of each group with what crypto/tls does,
+// in the mode that the process runs in.
+func TestAvailable(t *testing.T) {
+	p, err := provider.Open(provider.Config{KeyPoolSize: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := Register(p); err != nil {
+		t.Fatal(err)
+	}
+	cert, err := certificates.SelfSigned("a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := All()
+	if !HookPresent() {
+		ids = OfCryptoTLS()
+	}
+	for _, id := range ids {
+		if got := served(cert, id); got != Available(id) {
+			t.Errorf("%s: available %v, served %v", Name(id), Available(id), got)
+		}
+	}
+}
+
+// served reports whether a handshake with nothing but a group succeeds.
+func served(cert *tls.Certificate, id tls.CurveID) bool {
+	near, far := net.Pipe()
+	done := make(chan bool)
+	go func() {
+		server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{*cert}, CurvePreferences: []tls.CurveID{id}})
+		ok := server.Handshake() == nil
+		far.Close()
+		done <- ok
+	}()
+	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{id}, MinVersion: tls.VersionTLS13})
+	ok := client.Handshake() == nil && client.ConnectionState().CurveID == id
+	near.Close()
+	<-done
+	return ok
+}
+
+// TestAvailableInFIPSMode runs TestAvailable in a process in that mode.
+func TestAvailableInFIPSMode(t *testing.T) {
+	process := exec.Command(os.Args[0], "-test.run=^TestAvailable$")
+	process.Env = append(os.Environ(), "GODEBUG=fips140=on")
+	if out, err := process.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestUnavailable needs no mode but the usual one, in which everything is there.
+func TestUnavailable(t *testing.T) {
+	if out, err := Unavailable(All()); len(out) > 0 != fips140.Enabled() || err != nil {
+		t.Errorf("%v, %v", Names(out), err)
 	}
 }

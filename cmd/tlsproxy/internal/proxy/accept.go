@@ -86,9 +86,13 @@ func (s *Server) enter(c *conn) (limit string, value int) {
 	case s.handshaking >= s.limits.Handshakes:
 		s.stats.Shed++
 		return "limits.handshakes", s.limits.Handshakes
+	case s.sources[c.source] >= s.limits.HandshakesPerSource:
+		s.stats.Shed++
+		return "limits.handshakes_per_source", s.limits.HandshakesPerSource
 	}
 	s.conns[c] = struct{}{}
 	s.handshaking++
+	s.sources[c.source]++
 	s.working.Add(1) // before Shutdown can wait for it: draining is false
 	return "", 0
 }

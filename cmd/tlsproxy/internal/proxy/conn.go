@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -13,11 +14,13 @@ import (
 type conn struct {
 	net.Conn
 	server *Server
+	source netip.Addr // whose share of the handshakes it takes
 	closed atomic.Bool
 
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
 	established atomic.Bool                         // the handshake is done
+	atFault     atomic.Bool                         // our key exchange failed
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
 
 	writeTimeout time.Duration // 0: none
@@ -26,10 +29,25 @@ type conn struct {
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{Conn: raw, server: s, writeTimeout: time.Duration(s.timeouts.Write)}
+	return &conn{Conn: raw, server: s, source: sourceOf(raw.RemoteAddr()), writeTimeout: time.Duration(s.timeouts.Write)}
+}
+
+// sourceOf is a client's address without its port; of IPv6 only the first 64
+// bits, as one client can have all the others. It is the zero Addr for addresses
+// of no known form.
+func sourceOf(a net.Addr) netip.Addr {
+	at, _ := netip.ParseAddrPort(a.String())
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		network, _ := ip.Prefix(64)
+		ip = network.Addr()
+	}
+	return ip
 }
 
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
+
+func (c *conn) sawFault() { c.atFault.Store(true) }
 
 // finishHandshake lets go of what was noted for the log.
 func (c *conn) finishHandshake() {

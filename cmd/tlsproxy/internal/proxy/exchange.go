@@ -164,6 +164,16 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close can read too: net/http skips a part of what is left.
+func (b *requestBody) Close() error {
+	if !b.arm() {
+		return nil // the server closes it
+	}
+	err := b.ReadCloser.Close()
+	b.disarm(err)
+	return err
+}
+
 // arm reports false once the request is finished: the connection is then
 // another request's.
 func (b *requestBody) arm() bool {
@@ -176,22 +186,23 @@ func (b *requestBody) arm() bool {
 	return true
 }
 
-// setDeadline gives the next bytes the whole time-out; b.mu is held.
+// setDeadline gives the next bytes the whole time-out. A client that let it pass
+// gets no other. b.mu is held.
 func (b *requestBody) setDeadline() {
-	if b.timeout > 0 {
+	if b.timeout > 0 && !b.expired {
 		b.deadline = time.Now().Add(b.timeout)
 		b.control.SetReadDeadline(b.deadline)
 	}
 }
 
-// disarm notes how a read ended. It leaves the deadline of a finished request
-// alone.
+// disarm notes how a read ended. It leaves the deadline alone that was met, so
+// that nobody waits again, and that of a finished request.
 func (b *requestBody) disarm(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expired = b.expired || errors.Is(err, os.ErrDeadlineExceeded)
 	b.ended = b.ended || err == io.EOF
-	if b.timeout > 0 && !b.finished {
+	if b.timeout > 0 && !b.finished && !b.expired {
 		b.deadline = time.Time{}
 		b.control.SetReadDeadline(time.Time{})
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/internal/panics"
 )
 
 // handler answers requests from the backends.
@@ -56,6 +58,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the connection is being cut
 	}
 	defer s.endRequest()
+	defer h.panicked(r)
 	x := newExchange(s, w, r)
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if h.logsRequests() {
@@ -71,11 +74,45 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusNotImplemented, "This is a reverse proxy: it opens no tunnels.")
 		return
 	}
+	if r.Host == "" {
+		// A backend would take its own address for the host that was asked for.
+		x.errorPage(http.StatusBadRequest, "The request names no host.")
+		return
+	}
 	dropUpgrade(r.Header)
 	if x.body != nil {
 		r.Body = x.body
 	}
 	h.proxy.ServeHTTP(x, r)
+}
+
+// panicked logs a panic in place of net/http, which would print what was thrown
+// and the arguments on the stack. Deferred.
+func (h *handler) panicked(r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		h.server.log.Error("panic in a request", "remote", r.RemoteAddr, "panic", panics.Text(p), "place", panics.Place())
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// withoutPanics is a destination of net/http's log that takes the values and the
+// stack off what it says of panics outside of handlers.
+type withoutPanics struct{ io.Writer }
+
+func (w withoutPanics) Write(line []byte) (int, error) {
+	text := line
+	const what = "panic serving"
+	if before, _, found := strings.Cut(string(line), what); found {
+		text = []byte(before + what + " a connection")
+	}
+	if _, err := w.Writer.Write(text); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 // dropUpgrade makes a request that asks to switch to another kind of HTTP or
@@ -160,8 +197,12 @@ func (h *handler) failed(_ http.ResponseWriter, r *http.Request, err error) {
 func diagnose(err error) (status int, text string) {
 	var timeout net.Error
 	var body *backend.RequestBodyError
+	var request *backend.RequestError
 	if errors.As(err, &body) {
 		return http.StatusBadRequest, "The request's body could not be read."
+	}
+	if errors.As(err, &request) {
+		return http.StatusBadRequest, "The request is not valid HTTP."
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		return http.StatusGatewayTimeout, "The backend did not answer in time."

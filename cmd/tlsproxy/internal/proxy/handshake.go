@@ -8,13 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/internal/panics"
 )
 
 // handshake runs in a goroutine of its own from accept until the connection is
@@ -22,17 +22,17 @@ import (
 // it also reaches a key exchange that is waiting to be computed.
 func (s *Server) handshake(c *conn) {
 	defer s.working.Done()
-	defer s.handshakeDone()
+	defer s.handshakeDone(c)
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("panic in a handshake", "remote", c.RemoteAddr().String(), "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("panic in a handshake", "remote", c.RemoteAddr().String(), "panic", panics.Text(p), "place", panics.Place())
 			c.Close()
 		}
 	}()
 	ctx, cancel := context.WithTimeout(s.base, time.Duration(s.timeouts.Handshake))
 	defer cancel()
 	t := tls.Server(c, s.tls)
-	if err := t.HandshakeContext(ctx); err != nil {
+	if err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault)); err != nil {
 		s.handshakeFailed(c, t, err)
 		return
 	}
@@ -41,10 +41,13 @@ func (s *Server) handshake(c *conn) {
 	s.queue.deliver(t)
 }
 
-func (s *Server) handshakeDone() {
+func (s *Server) handshakeDone(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handshaking--
+	if s.sources[c.source]--; s.sources[c.source] == 0 {
+		delete(s.sources, c.source)
+	}
 	s.noteProgress()
 }
 
@@ -116,15 +119,15 @@ func (f failure) closedByClient() bool {
 	return errors.Is(f.err, io.EOF) || errors.Is(f.err, io.ErrUnexpectedEOF) || errors.Is(f.err, syscall.ECONNRESET) || errors.Is(f.err, syscall.EPIPE)
 }
 
-// level is Error for what is our fault, Info for what is the client's.
+// level is Error for what is our fault: the key exchange or a certificate's key
+// does not work. crypto/tls's own alert internal_error says less, as it sends
+// that for some of a client's faults too.
 func (f failure) level() slog.Level {
-	if f.conn.alertSent.Load() == internalError+1 {
+	if f.conn.atFault.Load() || strings.HasPrefix(f.err.Error(), "tls: failed to sign ") {
 		return slog.LevelError
 	}
 	return slog.LevelInfo
 }
-
-const internalError = 80 // the alert internal_error, RFC 8446, section 6.2
 
 func (f failure) attrs() []slog.Attr {
 	attrs := []slog.Attr{

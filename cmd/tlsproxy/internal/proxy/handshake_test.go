@@ -2,11 +2,14 @@ package proxy
 
 import (
 	"context"
+	"crypto"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,7 +17,10 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/memnet"
+	"github.com/ctrutls/ctrutls/provider"
+	"github.com/ctrutls/ctrutls/tlsext"
 )
 
 // failedHandshake has a client do something wrong and returns the log's line.
@@ -86,8 +92,8 @@ func TestFailedHandshakes(t *testing.T) {
 			[]string{`reason="first record does not look like a TLS handshake"`}},
 		{"garbage as a handshake record", nil, write("\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00"),
 			[]string{"reason=", "alert_sent="}},
-		{"huge ClientHello", nil, write("\x16\x03\x01\x00\x04\x01\xff\xff\xff"),
-			[]string{"reason=", "alert_sent="}},
+		{"huge ClientHello", nil, write("\x16\x03\x01\x00\x04\x01\x02\x00\x00"),
+			[]string{"level=INFO", `alert_sent="internal error"`, "reason="}},
 		{"close within the ClientHello", nil, write("\x16\x03\x01\x01\x00half"),
 			[]string{`reason="the client closed the connection, within its ClientHello"`}},
 	}
@@ -232,7 +238,7 @@ func TestPanicInAHandshake(t *testing.T) {
 	good := r.server.tls.GetCertificate
 	r.server.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if h.ServerName == "panic.example" {
-			panic("at the disco")
+			panic([]byte("at the disco"))
 		}
 		return good(h)
 	}
@@ -246,12 +252,266 @@ func TestPanicInAHandshake(t *testing.T) {
 	if err := tls.Client(raw, c).Handshake(); err == nil {
 		t.Error("no error")
 	}
-	if line := r.log.wait("panic in a handshake"); !strings.Contains(line, "at the disco") {
+	line := r.log.wait("panic in a handshake")
+	if !strings.Contains(line, `panic="a value of type []uint8"`) || !strings.Contains(line, "proxy.TestPanicInAHandshake.func1:") {
 		t.Error(line)
 	}
+	wantNoValues(t, r.log.String())
 	if status, _ := r.get(r.client(false), "/"); status != 200 {
 		t.Errorf("afterwards: %d", status)
 	}
+}
+
+// wantNoValues checks that a panic was logged without what was thrown, as text
+// or as numbers, and without the words of a stack.
+func wantNoValues(t *testing.T, log string) {
+	t.Helper()
+	for _, no := range []string{"disco", "97 116 32", "0x", "goroutine "} {
+		if strings.Contains(log, no) {
+			t.Errorf("%q in %s", no, log)
+		}
+	}
+}
+
+// TestPanicInARequest costs one request, and is logged by us and not by net/http.
+func TestPanicInARequest(t *testing.T) {
+	forBoth(t, func(t *testing.T, http2 bool) {
+		r := newRig(t, nil, hello)
+		h := r.server.http.Handler.(*handler)
+		h.proxy.ModifyResponse = func(*http.Response) error { panic([]byte("at the disco")) }
+		if response, err := r.client(http2).Get("https://front.example/"); err == nil {
+			t.Error(response.Status)
+		}
+		line := r.log.wait("panic in a request")
+		if !strings.Contains(line, "level=ERROR") || !strings.Contains(line, `panic="a value of type []uint8"`) || !strings.Contains(line, "proxy.TestPanicInARequest.func1.1:") {
+			t.Error(line)
+		}
+		r.stop()
+		wantNoValues(t, r.log.String())
+	})
+}
+
+// TestPanicElsewhere: what net/http itself logs of a panic is cut.
+func TestPanicElsewhere(t *testing.T) {
+	r := newRig(t, nil, hello)
+	r.server.http.ErrorLog.Printf("http: panic serving [::1]:5: at the disco\ngoroutine 7 [running]:\nmain.f(0xc000, 0x61)")
+	r.server.http.ErrorLog.Printf("http: something else: %d", 0)
+	if line := r.log.wait("panic serving"); !strings.Contains(line, `msg="http: panic serving a connection"`) {
+		t.Error(line)
+	}
+	r.log.wait(`msg="http: something else: 0"`)
+	wantNoValues(t, r.log.String())
+}
+
+// brokenKey is a private key that signs nothing.
+type brokenKey struct{ crypto.Signer }
+
+func (brokenKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
+	return nil, errors.New("the key store is gone")
+}
+
+// TestOurFaults are logged as errors.
+func TestOurFaults(t *testing.T) {
+	closed, err := provider.Open(provider.Config{KeyPoolSize: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("provider", func(t *testing.T) {
+		defer groups.Register(opened)
+		line := failedHandshake(t, nil, func(r *rig, raw net.Conn) {
+			// The client needs a provider that works for its own share.
+			late := &beforeWrite{Conn: raw, call: func() { groups.Register(closed) }}
+			if tls.Client(late, r.tlsConfig(tlsext.X25519CTRUPrime761)).Handshake() == nil {
+				t.Error("the handshake did not fail")
+			}
+		})
+		if !strings.Contains(line, "level=ERROR") || !strings.Contains(line, `alert_sent="internal error"`) {
+			t.Error(line)
+		}
+	})
+	t.Run("key", func(t *testing.T) {
+		line := failedHandshake(t, nil, func(r *rig, raw net.Conn) {
+			good := r.server.tls.GetCertificate
+			r.server.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				cert, err := good(h)
+				broken := *cert
+				broken.PrivateKey = brokenKey{cert.PrivateKey.(crypto.Signer)}
+				return &broken, err
+			}
+			if tls.Client(raw, r.tlsConfig()).Handshake() == nil {
+				t.Error("the handshake did not fail")
+			}
+		})
+		if !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "the key store is gone") {
+			t.Error(line)
+		}
+	})
+}
+
+// beforeWrite is a connection that calls something before each write.
+type beforeWrite struct {
+	net.Conn
+	call func()
+}
+
+func (b *beforeWrite) Write(p []byte) (int, error) {
+	b.call()
+	return b.Conn.Write(p)
+}
+
+// TestGroupOrder: the order of tls.groups decides, also among groups that are
+// all crypto/tls's own, and whatever order and key shares the client has.
+func TestGroupOrder(t *testing.T) {
+	for _, test := range []struct {
+		groups, offered []tls.CurveID
+		want            tls.CurveID
+	}{
+		{[]tls.CurveID{tls.X25519, tls.X25519MLKEM768}, nil, tls.X25519},
+		{[]tls.CurveID{tls.X25519MLKEM768, tls.X25519}, nil, tls.X25519MLKEM768},
+		{[]tls.CurveID{tls.CurveP521, tls.X25519MLKEM768, tls.X25519}, nil, tls.CurveP521},
+		{[]tls.CurveID{tls.CurveP521, tls.CurveP256, tls.X25519}, []tls.CurveID{tls.X25519, tls.CurveP256}, tls.CurveP256},
+		{[]tls.CurveID{tls.X25519, tlsext.X25519CTRUPrime761}, []tls.CurveID{tlsext.X25519CTRUPrime761, tls.X25519}, tls.X25519},
+	} {
+		r := newRig(t, func(c *config.Config) { c.TLS.Groups = configGroups(test.groups) }, hello)
+		client := r.tlsConfig(test.offered...)
+		client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		for i := range 3 {
+			raw, err := r.dial(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := tls.Client(raw, client)
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+			if _, err := io.ReadAll(c); err != nil { // reads the session ticket too
+				t.Fatal(err)
+			}
+			if st := c.ConnectionState(); st.CurveID != test.want || st.DidResume != (i > 0) {
+				t.Errorf("groups %v, offered %v: connection %d with %v, resumed: %v", groups.Names(test.groups), groups.Names(test.offered), i, groups.Name(st.CurveID), st.DidResume)
+			}
+			raw.Close()
+		}
+	}
+}
+
+// TestResumptionAcrossGroups: a session that began with one group goes on with
+// another.
+func TestResumptionAcrossGroups(t *testing.T) {
+	r := newRig(t, func(c *config.Config) {
+		c.TLS.Groups = configGroups([]tls.CurveID{tls.CurveP256, tls.X25519MLKEM768, tls.X25519})
+	}, hello)
+	cache := tls.NewLRUClientSessionCache(1)
+	for i, group := range []tls.CurveID{tls.X25519, tls.CurveP256, tls.X25519MLKEM768} {
+		raw, err := r.dial(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := r.tlsConfig(group)
+		client.ClientSessionCache = cache
+		c := tls.Client(raw, client)
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+		if _, err := io.ReadAll(c); err != nil {
+			t.Fatal(err)
+		}
+		if st := c.ConnectionState(); st.CurveID != group || st.DidResume != (i > 0) {
+			t.Errorf("connection %d: %v, resumed: %v", i, groups.Name(st.CurveID), st.DidResume)
+		}
+		raw.Close()
+	}
+}
+
+func configGroups(ids []tls.CurveID) (all []config.Group) {
+	for _, id := range ids {
+		all = append(all, config.Group(id))
+	}
+	return all
+}
+
+// crowd is a Listener whose connections come from given places in turn.
+type crowd struct {
+	*memnet.Listener
+	from []string
+}
+
+func (l *crowd) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	at := l.from[0]
+	l.from = l.from[1:]
+	return placed{c, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(at))}, nil
+}
+
+type placed struct {
+	net.Conn
+	at net.Addr
+}
+
+func (p placed) RemoteAddr() net.Addr { return p.at }
+
+// TestHandshakesPerSource: one source cannot take all handshakes.
+func TestHandshakesPerSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMemRig(t, func(c *config.Config) { c.Limits.HandshakesPerSource = 2 }, hello)
+		ln := &crowd{Listener: memnet.Listen()}
+		places := []struct {
+			from string
+			shed bool
+		}{
+			{"192.0.2.1:1", false}, {"192.0.2.1:2", false}, {"192.0.2.1:3", true}, {"[::ffff:192.0.2.1]:4", true}, {"192.0.2.2:1", false},
+			{"[2001:db8::1]:1", false}, {"[2001:db8::2]:1", false}, {"[2001:db8::ffff:0:0:3]:1", true}, {"[2001:db8:0:1::1]:1", false},
+		}
+		for _, p := range places {
+			ln.from = append(ln.from, p.from)
+		}
+		ln.from = append(ln.from, "192.0.2.1:5", "192.0.2.1:6")
+		served := make(chan error, 1)
+		go func() { served <- r.server.Serve(ln) }()
+		dial := func() (c net.Conn, shed bool) {
+			c, err := ln.Dial(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err = c.Read(make([]byte, 1))
+			c.SetReadDeadline(time.Time{})
+			return c, err == io.EOF
+		}
+		var first net.Conn
+		for _, p := range places {
+			c, shed := dial()
+			if shed != p.shed {
+				t.Errorf("%s: shed %v", p.from, shed)
+			}
+			if first == nil {
+				first = c
+			}
+		}
+		if line := r.log.wait("connection shed"); !strings.Contains(line, "limit=limits.handshakes_per_source value=2") {
+			t.Error(line)
+		}
+		first.Close()
+		synctest.Wait()
+		if _, shed := dial(); shed {
+			t.Error("a free place was not given away")
+		}
+		if _, shed := dial(); !shed {
+			t.Error("a place was given away twice")
+		}
+		time.Sleep(time.Minute) // all time out
+		synctest.Wait()
+		r.server.mu.Lock()
+		if n := len(r.server.sources); n != 0 {
+			t.Errorf("%d sources are remembered without a handshake", n)
+		}
+		r.server.mu.Unlock()
+		r.stop()
+		<-served
+	})
 }
 
 // TestConnectionLimits: those over the limit are closed at once, the others

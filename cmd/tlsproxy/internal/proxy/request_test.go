@@ -424,3 +424,47 @@ func TestExpectContinue(t *testing.T) {
 		t.Errorf("%q", body)
 	}
 }
+
+// TestRefusedRequests: a client whose requests cannot be passed on is told so,
+// and does the others no harm.
+func TestRefusedRequests(t *testing.T) {
+	r := newRig(t, nil, hello)
+	for range 5 {
+		response, body := r.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: a b\r\n\r\n0\r\n\r\n")
+		if response.StatusCode != 400 || body != "400 Bad Request\nThe request is not valid HTTP.\n" {
+			t.Fatalf("%s %q", response.Status, body)
+		}
+	}
+	if got := r.log.String(); strings.Contains(got, "ejected") || strings.Contains(got, "level=WARN") {
+		t.Errorf("the backend was blamed: %s", got)
+	}
+}
+
+// TestHostIsRequired: a request that names no host, which HTTP/1.0 allows, does
+// not reach a backend under the backend's own name.
+func TestHostIsRequired(t *testing.T) {
+	seen := make(chan string, 10)
+	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) { seen <- req.Host })
+	for request, want := range map[string]int{
+		"GET / HTTP/1.1\r\n\r\n":                400,
+		"GET / HTTP/1.1\r\nHost:\r\n\r\n":       400,
+		"GET / HTTP/1.0\r\n\r\n":                400,
+		"GET / HTTP/1.0\r\nHost: a.b:7\r\n\r\n": 200,
+		"GET / HTTP/1.1\r\nHost: a.b:7\r\n\r\n": 200,
+		"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n": 200, // answered here, as the example says
+	} {
+		if response, body := r.raw(request); response.StatusCode != want {
+			t.Errorf("%q: %s %q", request, response.Status, body)
+		}
+	}
+	close(seen)
+	n := 0
+	for host := range seen {
+		if n++; host != "a.b:7" {
+			t.Errorf("a backend was asked for %q", host)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d requests reached the backend", n)
+	}
+}

@@ -28,19 +28,22 @@ import (
 	"github.com/ctrutls/ctrutls/provider"
 )
 
+// opened is the provider of both sides of all handshakes.
+var opened *provider.Provider
+
 func TestMain(m *testing.M) {
 	if !groups.HookPresent() {
 		log.Fatal("proxy's tests need the hook in crypto/tls; run them with go run ./tlsext/gotls test ./cmd/tlsproxy/...")
 	}
-	p, err := provider.Open(provider.Config{})
-	if err != nil {
+	var err error
+	if opened, err = provider.Open(provider.Config{}); err != nil {
 		log.Fatal(err)
 	}
-	if err := groups.Register(p); err != nil {
+	if err := groups.Register(opened); err != nil {
 		log.Fatal(err)
 	}
 	code := m.Run()
-	p.Close()
+	opened.Close()
 	if err := goleak.Find(); code == 0 && err != nil {
 		log.Print(err)
 		code = 1
@@ -127,6 +130,7 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	logger := slog.New(r.log)
 	o.EjectAfter, o.EjectFor, o.MaxIdleConnections = c.Backends.EjectAfter, time.Duration(c.Backends.EjectFor), c.Backends.MaxIdleConnections
 	o.ConnectTimeout, o.ResponseTimeout, o.IdleTimeout = time.Duration(c.Timeouts.BackendConnect), time.Duration(c.Timeouts.BackendResponse), time.Duration(c.Timeouts.BackendIdle)
+	o.WriteTimeout, o.ReadTimeout = time.Duration(c.Timeouts.BackendWrite), time.Duration(c.Timeouts.BackendRead)
 	o.MaxHeaderBytes, o.Logger = int64(c.Limits.HeaderBytes), logger
 	if r.pool, err = backend.New(o); err != nil {
 		t.Fatal(err)

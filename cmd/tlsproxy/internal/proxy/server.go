@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -47,6 +48,7 @@ type Server struct {
 	listeners   map[net.Listener]struct{}
 	conns       map[*conn]struct{} // from accept to close
 	handshaking int
+	sources     map[netip.Addr]int // those in their handshake, by source
 	requests    int
 	settled     chan struct{} // closed when draining and no handshake is left
 	empty       chan struct{} // closed when draining and no connection is left
@@ -86,6 +88,7 @@ func New(o Options) *Server {
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
+		sources:   map[netip.Addr]int{},
 		settled:   make(chan struct{}),
 		empty:     make(chan struct{}),
 		stats:     Stats{Handshakes: map[tls.CurveID]uint64{}},
@@ -98,33 +101,35 @@ func New(o Options) *Server {
 }
 
 // tlsConfig is the policy of a configuration. Each ClientHello is noted on its
-// connection for the log.
+// connection for the log, and may lead to a narrower policy.
 func tlsConfig(o Options) *tls.Config {
 	c := &tls.Config{
 		MinVersion:       uint16(o.Config.TLS.MinVersion),
 		CurvePreferences: o.Config.TLS.CurveIDs(),
 		GetCertificate:   o.Certificates.Certificate,
-		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			hello.Conn.(*conn).sawHello(hello)
-			return nil, nil
-		},
 	}
 	for _, p := range o.Config.TLS.ALPN {
 		c.NextProtos = append(c.NextProtos, string(p))
+	}
+	preferred := newPreference(c)
+	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		hello.Conn.(*conn).sawHello(hello)
+		return preferred.choose(hello), nil
 	}
 	return c
 }
 
 // httpServer serves connections whose TLS handshake is done. There is no
 // ReadTimeout and no WriteTimeout, as they would bound whole messages and so
-// end long streams: exchange and conn bound the waiting for each step instead.
+// end long streams. The waiting for each step is bounded instead: for the client
+// by exchange and conn, for the backend by package backend.
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: time.Duration(s.timeouts.ReadHeader),
 		IdleTimeout:       time.Duration(s.timeouts.Idle),
 		MaxHeaderBytes:    int(s.limits.HeaderBytes),
-		ErrorLog:          log.New(s.limiters.server, "", 0),
+		ErrorLog:          log.New(withoutPanics{s.limiters.server}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams},
 		Protocols:         new(http.Protocols),

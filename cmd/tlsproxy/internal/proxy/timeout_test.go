@@ -155,8 +155,38 @@ func TestStalledBody(t *testing.T) {
 			t.Errorf("%s %q", response.Status, body)
 		}
 		<-ended
+		io.Copy(io.Discard, c)  // the connection is closed too
+		time.Sleep(time.Second) // net/http lingers
 		if got := r.log.String(); strings.Contains(got, "backend") && strings.Contains(got, "level=WARN") {
 			t.Errorf("the backend was blamed: %s", got)
+		}
+	})
+}
+
+// TestStalledRest: what a client still owes when its request comes to nothing is
+// waited for once, and no longer than any other piece.
+func TestStalledRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody = minute }, hello)
+		r.back.SetDown(true)
+		c := r.connect()
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf")
+		start := time.Now()
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if d := time.Since(start); d > time.Minute {
+			t.Errorf("%s after %v", response.Status, d)
+		}
+		io.Copy(io.Discard, c)
+		if d := time.Since(start); d > 2*time.Minute {
+			t.Errorf("closed after %v", d)
+		}
+		time.Sleep(time.Second) // net/http lingers
+		if n := underWay(r.server); n != 0 {
+			t.Errorf("%d requests live on", n)
 		}
 	})
 }
@@ -168,6 +198,48 @@ func TestBrokenBody(t *testing.T) {
 	if response.StatusCode != 400 || !response.Close || body != "400 Bad Request\nThe request's body could not be read.\n" {
 		t.Errorf("%s %q", response.Status, body)
 	}
+}
+
+// TestStalledUpload: a backend that takes nothing of a body does not hold the
+// request for ever, even if the client is gone and nobody reads from it.
+func TestStalledUpload(t *testing.T) {
+	forBoth(t, func(t *testing.T, http2 bool) {
+		synctest.Test(t, func(t *testing.T) {
+			blocked := make(chan struct{})
+			r := newMemRig(t, func(c *config.Config) { c.Timeouts.BackendWrite = minute }, func(w http.ResponseWriter, req *http.Request) { <-blocked })
+			defer func() { close(blocked); time.Sleep(time.Second) }() // net/http lingers
+			start := time.Now()
+			response, err := r.client(http2).Post("https://front.example/", "text/plain", strings.NewReader(strings.Repeat("x", 4<<20)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			between(t, start)
+			body, _ := io.ReadAll(response.Body)
+			response.Body.Close()
+			if response.StatusCode != 504 || string(body) != "504 Gateway Timeout\nThe backend did not answer in time.\n" {
+				t.Errorf("%s %q", response.Status, body)
+			}
+			c := r.connect()
+			go func() {
+				io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4194304\r\n\r\n")
+				c.Write(make([]byte, 4<<20))
+			}()
+			time.Sleep(time.Second)
+			c.NetConn().Close()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if st := underWay(r.server); st != 0 {
+				t.Errorf("%d requests live on", st)
+			}
+		})
+	})
+}
+
+// underWay counts the requests that have not ended.
+func underWay(s *Server) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
 }
 
 // endless answers without end. It claims to have one, as ReverseProxy flushes
@@ -209,41 +281,72 @@ func TestStalledStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)
 		r := newMemRig(t, func(c *config.Config) { c.Timeouts.Write = minute }, endless(ended))
-		raw, err := r.dial(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := r.tlsConfig()
-		config.NextProtos = []string{"h2"}
-		c := tls.Client(raw, config)
-		defer raw.Close()
-		if err := c.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		framer := r.framer()
 		reset := make(chan http2.ErrCode, 1)
-		framer := http2.NewFramer(c, c)
-		io.WriteString(c, http2.ClientPreface)
-		framer.WriteSettings()
-		go func() { // reads all frames, and never opens the window again
-			for {
-				frame, err := framer.ReadFrame()
-				if err != nil {
-					return
-				}
-				if f, ok := frame.(*http2.RSTStreamFrame); ok {
-					reset <- f.ErrCode
-				}
-			}
-		}()
-		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
-			// :method GET, :scheme https, :path /, :authority h (RFC 7541)
-			BlockFragment: []byte{0x82, 0x87, 0x84, 0x41, 0x01, 'h'}})
+		go readUntilReset(framer, reset)
+		get(framer)
 		synctest.Wait()
 		start := time.Now()
 		<-ended
 		between(t, start)
 		<-reset
 	})
+}
+
+// TestStalledEnd: the last bytes of an answer, which are sent after the handler
+// has returned, are bounded too.
+func TestStalledEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMemRig(t, func(c *config.Config) { c.Timeouts.Write = minute }, hello)
+		framer := r.framer(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		reset := make(chan http2.ErrCode, 1)
+		go readUntilReset(framer, reset)
+		synctest.Wait()
+		start := time.Now()
+		get(framer)
+		<-reset
+		between(t, start)
+	})
+}
+
+// framer makes a connection that speaks HTTP/2.
+func (r *rig) framer(settings ...http2.Setting) *http2.Framer {
+	r.t.Helper()
+	raw, err := r.dial(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { raw.Close() })
+	config := r.tlsConfig()
+	config.NextProtos = []string{"h2"}
+	c := tls.Client(raw, config)
+	if err := c.Handshake(); err != nil {
+		r.t.Fatal(err)
+	}
+	io.WriteString(c, http2.ClientPreface)
+	framer := http2.NewFramer(c, c)
+	framer.WriteSettings(settings...)
+	return framer
+}
+
+// get sends the request of a stream of its own.
+func get(framer *http2.Framer) {
+	framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true,
+		// :method GET, :scheme https, :path /, :authority h (RFC 7541)
+		BlockFragment: []byte{0x82, 0x87, 0x84, 0x41, 0x01, 'h'}})
+}
+
+// readUntilReset reads all frames, and never opens a window.
+func readUntilReset(framer *http2.Framer, reset chan<- http2.ErrCode) {
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		if f, ok := frame.(*http2.RSTStreamFrame); ok {
+			reset <- f.ErrCode
+		}
+	}
 }
 
 // TestIdleAndSlowClients: a connection may be idle for a time, and a header

@@ -26,7 +26,7 @@ type Plan struct {
 func Load(c *config.Config) (*Plan, error) {
 	p := &Plan{Config: c}
 	var errs config.Errors
-	if err := groups.RequireHook(c.TLS.CurveIDs()); err != nil {
+	if err := checkGroups(c); err != nil {
 		errs = append(errs, c.Errorf("tls.groups", "%v", err))
 	}
 	for i, pair := range c.Certificates {
@@ -52,11 +52,21 @@ func Load(c *config.Config) (*Plan, error) {
 // LoadWith is Load with a certificate that is in memory, in place of those that
 // the configuration names.
 func LoadWith(c *config.Config, cert *tls.Certificate) (*Plan, error) {
-	if err := groups.RequireHook(c.TLS.CurveIDs()); err != nil {
+	if err := checkGroups(c); err != nil {
 		return nil, err
 	}
 	p := &Plan{Config: c, certs: []*tls.Certificate{cert}}
 	return p.withStore()
+}
+
+// checkGroups finds out whether this process can serve the groups.
+func checkGroups(c *config.Config) error {
+	ids := c.TLS.CurveIDs()
+	if err := groups.RequireHook(ids); err != nil {
+		return err
+	}
+	_, err := groups.Unavailable(ids)
+	return err
 }
 
 func (p *Plan) withStore() (*Plan, error) {
@@ -86,6 +96,9 @@ func (p *Plan) Warnings() []string {
 		}
 	}
 	ids := p.Config.TLS.CurveIDs()
+	if out, _ := groups.Unavailable(ids); len(out) > 0 {
+		all = append(all, fmt.Sprintf("tls.groups: %s: not available in FIPS 140 mode, in which this process runs, and left out", strings.Join(groups.Names(out), ", ")))
+	}
 	if !slices.ContainsFunc(ids, groups.PostQuantum) {
 		all = append(all, "tls.groups names no post-quantum group; recorded connections can be read once there is a quantum computer")
 	}
