@@ -5,10 +5,15 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
 )
 
 // A buffer is the pinned memory of one batch.
-type buffer struct{ memory []byte }
+type buffer struct {
+	memory []byte
+	mapped driver.DevicePtr // where kernels reach it
+}
 
 // A batch is rows of one kind on their way through a device. It is made anew for every use of a buffer, so that whoever still
 // holds an old one finds it sealed.

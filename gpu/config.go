@@ -14,7 +14,7 @@ const (
 	DefaultCapacity = 1024
 	MaxCapacity     = 1 << 16
 	MaxBuffers      = 64
-	DefaultChunk    = 8192
+	DefaultChunk    = 1 << 15
 	MaxDevices      = 64
 	DefaultMaxWait  = 100 * time.Millisecond
 	DefaultHang     = 2 * time.Second

@@ -23,7 +23,8 @@
 // Each device has workers: a goroutine locked to its OS thread, with one CUDA stream. A worker without work takes the batch that is open, whatever
 // is in it, and while its stream is busy the next batch fills. Nothing is timed: batches grow because the device is busy. Batches
 // of several kinds take turns. Waiting costs no processor: workers sleep in the driver on a blocking event or on a channel, and one channel a batch, closed when
-// its results are there, wakes all of its callers.
+// its results are there, wakes all of its callers. Copies go once each way a batch; the kernels of small batches of Encaps read and write
+// the pinned memory themselves.
 //
 // # Bounds
 //
@@ -37,6 +38,11 @@
 // one opened with growing pauses, after Config.Probes have come out right. An error that spoils the context, or a hang, is
 // answered by a reset of the context first; where the device then cannot be opened it stays closed until the process is started again, which is
 // how a card behaves after a fault in a kernel. Engine.Refuse closes a device for good. Engine.Stats says how each device stands.
+//
+// # Jobs
+//
+// Whoever has millions of rows passes them by Engine.Run, in pinned memory of his own (AllocPinned): chunks of them go through separate streams for
+// the copy in, the kernels and the copy out, on all devices at once.
 //
 // # Secrets
 //

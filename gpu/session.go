@@ -351,8 +351,12 @@ func (s *session) allocate() error {
 		if err != nil {
 			return err
 		}
-		s.buffers = append(s.buffers, &buffer{memory})
 		s.undo = append(s.undo, func() error { return s.api.HostFree(memory) })
+		mapped, err := s.api.HostDevicePtr(memory)
+		if err != nil {
+			return err
+		}
+		s.buffers = append(s.buffers, &buffer{memory, mapped})
 	}
 	s.wipe()
 	s.free = slices.Clone(s.buffers)
@@ -372,7 +376,8 @@ func (s *session) allocate() error {
 // probe runs the configured operations with known results.
 func (s *session) probe() error {
 	e := s.device.engine
-	host := s.free[0].memory
+	buffer := s.free[0]
+	host := buffer.memory
 	defer clear(host)
 	for i := range e.config.Probes {
 		p := &e.config.Probes[i]
@@ -381,7 +386,7 @@ func (s *session) probe() error {
 			return err
 		}
 		copy(host, p.Input)
-		if err := s.workers[0].run(k, 1, host); err != nil {
+		if err := s.workers[0].run(k, 1, buffer); err != nil {
 			return err
 		}
 		if status, output := host[k.results], host[k.results+statuses(1):][:k.output]; status != 0 || string(output) != string(p.Output) {

@@ -59,7 +59,7 @@ func (w *worker) serve(b *batch) bool {
 		return true
 	}
 	started := w.watch(b)
-	err := w.run(b.kind, b.size, b.buffer.memory)
+	err := w.run(b.kind, b.size, b.buffer)
 	w.unwatch()
 	if err != nil {
 		s.fail(err)
@@ -98,8 +98,8 @@ func (w *worker) bark() {
 	b.finish(ErrFault)
 }
 
-// run puts n rows through the device: from the start of host, with the results after it as the kind says. It wipes the device's memory behind it.
-func (w *worker) run(k *Kind, n int, host []byte) error {
+// run puts n rows through the device: from the start of the buffer, with the results after them as the kind says.
+func (w *worker) run(k *Kind, n int, b *buffer) error {
 	s := w.session
 	if err := k.set.Plan(&w.plan, k.operation, n, s.device.shape(), kernels.Options{}); err != nil {
 		return err
@@ -107,9 +107,35 @@ func (w *worker) run(k *Kind, n int, host []byte) error {
 	if err := w.reach(w.plan.ScratchSize); err != nil {
 		return err
 	}
+	enqueue := w.copied
+	if k.operation == Encaps && w.plan.Shape == kernels.One {
+		enqueue = w.mapped
+	}
+	if err := enqueue(k, n, b); err != nil {
+		return err
+	}
+	return s.api.EventSynchronize(w.done)
+}
+
+// mapped has the kernels read and write the host's memory. For small batches of Encaps that takes less time than the copies' start: on an
+// H200 27 us instead of 35 for 64, 32 instead of 47 for 256, and no more for 1,024. Decaps, which reads its input in smaller pieces, takes longer.
+func (w *worker) mapped(k *Kind, n int, b *buffer) error {
+	results := b.mapped.Offset(k.results)
+	err := w.launch(&w.plan, &addresses{
+		kernels.Input: b.mapped, kernels.Status: results, kernels.Output: results.Offset(statuses(n)), kernels.Scratch: w.scratch,
+	}, w.stream)
+	if err != nil {
+		return err
+	}
+	return w.session.api.EventRecord(w.done, w.stream)
+}
+
+// copied has one copy before the kernels and one after, and wipes the device's memory behind them.
+func (w *worker) copied(k *Kind, n int, b *buffer) error {
+	api := w.session.api
 	results := aligned(w.plan.InputSize)
 	size := statuses(n) + w.plan.OutputSize
-	if err := s.api.CopyToDevice(w.memory, host[:w.plan.InputSize], w.stream); err != nil {
+	if err := api.CopyToDevice(w.memory, b.memory[:w.plan.InputSize], w.stream); err != nil {
 		return err
 	}
 	err := w.launch(&w.plan, &addresses{
@@ -119,16 +145,13 @@ func (w *worker) run(k *Kind, n int, host []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := s.api.CopyToHost(host[k.results:k.results+size], w.memory.Offset(results), w.stream); err != nil {
+	if err := api.CopyToHost(b.memory[k.results:k.results+size], w.memory.Offset(results), w.stream); err != nil {
 		return err
 	}
-	if err := s.api.EventRecord(w.done, w.stream); err != nil {
+	if err := api.EventRecord(w.done, w.stream); err != nil {
 		return err
 	}
-	if err := s.api.MemsetAsync(w.memory, 0, results+size, w.stream); err != nil {
-		return err
-	}
-	return s.api.EventSynchronize(w.done)
+	return api.MemsetAsync(w.memory, 0, results+size, w.stream)
 }
 
 // allocate makes a stream, and memory for any batch of the engine's kinds.

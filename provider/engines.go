@@ -49,7 +49,7 @@ type GPU struct {
 	// of pinned memory times Capacity.
 	Buffers int
 	// Chunk is the most rows of a Bulk that are copied and computed at once: 1 to
-	// 65,536; 0 means 8,192. A GPU that runs Bulks takes memory for five chunks.
+	// 65,536; 0 means 32,768. A GPU that runs Bulks takes memory for five chunks.
 	Chunk int
 	// MaxWait bounds how long an operation waits for its GPU: after that the CPU
 	// carries it out. 0 means 100 ms.
