@@ -1,0 +1,183 @@
+//go:build sim && !nogpu
+
+package tlsext_test
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
+	"github.com/ctrutls/ctrutls/provider"
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
+	"github.com/ctrutls/ctrutls/tlsext"
+)
+
+func init() {
+	// What the kernels do with memory is checked by their own tests; here it would only take time.
+	os.Setenv("CTRUTLS_SIM_CHECKS", "global")
+}
+
+// serverByGPU is a GPU's provider for servers and the CPU's for clients, so that
+// a closed gate holds servers alone.
+type serverByGPU struct{ gpu, cpu *provider.Provider }
+
+func (e serverByGPU) GenerateKey(ctx context.Context, s *ctruprime.Scheme) ([]byte, error) {
+	return e.cpu.GenerateKey(ctx, s)
+}
+
+func (e serverByGPU) ServerExchange(ctx context.Context, s *ctruprime.Scheme, share []byte) ([]byte, []byte, error) {
+	return e.gpu.ServerExchange(ctx, s, share)
+}
+
+func (e serverByGPU) ClientFinish(ctx context.Context, s *ctruprime.Scheme, x *ecdh.PrivateKey, sk, share []byte) ([]byte, error) {
+	return e.cpu.ClientFinish(ctx, s, x, sk, share)
+}
+
+// registerGPU puts a provider that is pinned to the simulated GPU in servers'
+// place, and checks in the end that nothing is left on the device.
+func registerGPU(t *testing.T, cfg provider.GPU) (*simctl.Sim, *provider.Provider) {
+	t.Helper()
+	path, err := simctl.Library()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := simctl.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Reset()
+	cfg.Library, cfg.Workers, cfg.Hang, cfg.Backoff = path, 1, time.Hour, time.Millisecond
+	cfg.Schemes = []*ctruprime.Scheme{ctruprime.Scheme761()}
+	p, err := provider.Open(provider.Config{KeyPoolSize: -1, Engine: provider.EngineGPU, GPU: cfg, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Close()
+		if st := sim.Stats(0); st.Leaks() {
+			t.Errorf("left behind: %+v", st)
+		}
+	})
+	register(t, serverByGPU{p, served})
+	return sim, p
+}
+
+// handshakes runs n handshakes at once over pipes, all of which must succeed, and
+// calls during meanwhile.
+func handshakes(t *testing.T, n int, during func()) {
+	t.Helper()
+	server, client := serverConfig(ctru761), clientConfig(ctru761)
+	server.SessionTicketsDisabled = true                    // a pipe holds nothing: each side writes only when the other reads
+	shares := tlsext.WithClientShares(t.Context(), ctru761) // one key share is enough here
+	var wg sync.WaitGroup
+	for range n {
+		s, c := net.Pipe()
+		wg.Go(func() {
+			defer s.Close()
+			conn := tls.Server(s, server)
+			if err := conn.HandshakeContext(context.Background()); err != nil {
+				t.Error("server: ", err)
+			} else if id := conn.ConnectionState().CurveID; id != ctru761 {
+				t.Errorf("server: negotiated %v", id)
+			}
+		})
+		wg.Go(func() {
+			defer c.Close()
+			if err := tls.Client(c, client).HandshakeContext(shares); err != nil {
+				t.Error("client: ", err)
+			}
+		})
+	}
+	during()
+	wg.Wait()
+}
+
+func await(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for until := time.Now().Add(5 * time.Minute); !happened(); runtime.Gosched() {
+		if time.Now().After(until) {
+			t.Fatal("waited in vain: " + what)
+		}
+	}
+}
+
+// Thousands of handshakes that wait for a device share a few large batches; one
+// alone has a batch of its own.
+func TestManyHandshakesFewBatches(t *testing.T) {
+	const many = 4096
+	sim, p := registerGPU(t, provider.GPU{Capacity: many, MaxWait: time.Hour})
+	device := func() provider.DeviceStats { return p.Stats().GPU.Devices[0] }
+	handshakes(t, 1, func() {})
+	alone := device()
+	if alone.Batches != 1 || alone.Rows != 1 {
+		t.Errorf("one alone: %d operations in %d batches", alone.Rows, alone.Batches)
+	}
+	sim.Hold(0, true)
+	handshakes(t, many, func() {
+		await(t, "all handshakes are in flight", func() bool { return device().InFlight == many })
+		sim.Hold(0, false)
+	})
+	if st := device(); st.Rows-alone.Rows != many || st.Batches-alone.Batches > 2 {
+		t.Errorf("%d operations in %d batches", st.Rows-alone.Rows, st.Batches-alone.Batches)
+	}
+}
+
+// Whatever happens to the device under load, no handshake fails.
+func TestHandshakesThroughFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		inject func(*simctl.Sim)
+		state  string
+	}{
+		"a call fails":    {func(sim *simctl.Sim) { sim.FailCall(0, "cuEventRecord", 2, 1, int(driver.ErrInvalidValue), false) }, "open"},
+		"a kernel faults": {func(sim *simctl.Sim) { sim.FaultLaunch(0, 2, 1, int(driver.ErrIllegalAddress)) }, "open"},
+		"a kernel faults, as on a card": {func(sim *simctl.Sim) {
+			sim.SetFaultsPermanent(0, true)
+			sim.FaultLaunch(0, 2, 1, int(driver.ErrIllegalAddress))
+		}, "closed"},
+		"the device is lost": {func(sim *simctl.Sim) { sim.Lose(0, int(driver.ErrDeviceUnavailable)) }, "reopening"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sim, p := registerGPU(t, provider.GPU{MaxWait: time.Hour})
+			c.inject(sim)
+			for range 4 { // batches at least, one after the other
+				handshakes(t, 16, func() {})
+			}
+			await(t, "the device is "+c.state, func() bool { d := p.Stats().GPU.Devices[0]; return d.Faults > 0 && d.State == c.state })
+		})
+	}
+}
+
+// A handshake whose context ends while its batch runs is gone at once; the others
+// go on.
+func TestHandshakeCancelledInBatch(t *testing.T) {
+	sim, p := registerGPU(t, provider.GPU{MaxWait: time.Hour})
+	sim.Hold(0, true)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s, c := net.Pipe()
+	defer c.Close()
+	failed := make(chan error)
+	go func() {
+		defer s.Close()
+		failed <- tls.Server(s, serverConfig(ctru761)).HandshakeContext(ctx)
+	}()
+	go tls.Client(c, clientConfig(ctru761)).HandshakeContext(t.Context())
+	handshakes(t, 8, func() {
+		await(t, "all are in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == 9 })
+		cancel(cause)
+		if err := <-failed; err == nil {
+			t.Error("a handshake without a context succeeded")
+		}
+		sim.Hold(0, false)
+	})
+}
