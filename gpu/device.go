@@ -29,8 +29,8 @@ type device struct {
 	info    driver.DeviceInfo
 	session atomic.Pointer[session] // nil while none takes rows
 
-	latency   []average.Average // of batches, from start to end in nanoseconds, by Kind.index
-	latencies histogram         // of all batches
+	latency   []average.Line // of batches, from start to end in nanoseconds, by their rows; by Kind.index
+	latencies histogram      // of all batches
 
 	batches, rows, jobRows, late, faults, hangs, resets, reopened atomic.Uint64
 
@@ -65,12 +65,12 @@ func (d *device) sizes() (buffer, scratch int, err error) {
 // expected says when a row of a kind that joins now is expected back, in nanoseconds. A device that has not been measured is tried.
 func (d *device) expected(s *session, k *Kind) float64 {
 	ahead := float64(s.open.Load()) / float64(len(s.workers))
-	return d.latency[k.index].Value() * (1 + ahead)
+	return d.latency[k.index].Mean() * (1 + ahead)
 }
 
 // count takes note of a batch that has ended well.
 func (d *device) count(b *batch, took time.Duration) {
-	d.latency[b.kind.index].Add(float64(took))
+	d.latency[b.kind.index].Add(float64(b.size), float64(took))
 	d.latencies.add(took)
 	d.batches.Add(1)
 	d.rows.Add(uint64(b.size))

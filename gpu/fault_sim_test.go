@@ -336,11 +336,11 @@ func TestExpectedFirst(t *testing.T) {
 	e := open(t, cfg)
 	k := kind(t, e, 653, Encaps)
 	choose := func() int { i, _ := e.best(k, 0); return i }
-	e.devices[0].latency[k.index].Add(100)
+	e.devices[0].latency[k.index].Add(1, 100)
 	if choose() != 1 {
 		t.Error("a device without measurements was not tried")
 	}
-	e.devices[1].latency[k.index].Add(250)
+	e.devices[1].latency[k.index].Add(1, 250)
 	if choose() != 0 {
 		t.Error("the faster device was not chosen")
 	}

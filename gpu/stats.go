@@ -43,14 +43,18 @@ type DeviceStats struct {
 	LatencyP50, LatencyP99 time.Duration
 }
 
-// Latency returns the average time that a batch of the kind takes, on the device that is expected to be done first; 0 if there is
-// none, or none that was measured.
-func (e *Engine) Latency(k *Kind) time.Duration {
+// Latency is what batches take of late: Mean, and by the number of their rows, n, Base + n * Row. Zeros say that none was measured.
+type Latency struct{ Mean, Base, Row time.Duration }
+
+// Latency returns what batches of a kind take, on the device that is expected to be done first.
+func (e *Engine) Latency(k *Kind) Latency {
 	i, s := e.best(k, 0)
 	if s == nil {
-		return 0
+		return Latency{}
 	}
-	return time.Duration(e.devices[i].latency[k.index].Value())
+	line := &e.devices[i].latency[k.index]
+	base, row := line.Value()
+	return Latency{time.Duration(line.Mean()), time.Duration(base), time.Duration(row)}
 }
 
 // Available says whether a device takes rows.

@@ -74,10 +74,14 @@ type offload interface {
 	engine
 	// available says whether a device takes requests now.
 	available() bool
-	// latency is how long a batch of the request's kind takes, in nanoseconds:
-	// 0 if that is not known, negative if the devices have no such kind.
-	latency(r *request) float64
+	// latency is how long batches of the request's kind take; false if the devices
+	// have no such kind.
+	latency(r *request) (latency, bool)
 }
+
+// latency is how long batches take: on average, and by the number of their
+// requests, n, base + n * each. Zeros say that none was measured.
+type latency struct{ mean, base, each time.Duration }
 
 // newEngine opens the engine that cfg asks for.
 func newEngine(cfg Config, log *slog.Logger) (engine, error) {

@@ -134,12 +134,13 @@ func (e *gpuEngine) close() {
 
 func (e *gpuEngine) available() bool { return e.gpu.Available() }
 
-func (e *gpuEngine) latency(r *request) float64 {
+func (e *gpuEngine) latency(r *request) (latency, bool) {
 	k := e.kinds[r.op][r.scheme]
 	if k == nil {
-		return -1
+		return latency{}, false
 	}
-	return float64(e.gpu.Latency(k))
+	l := e.gpu.Latency(k)
+	return latency{l.Mean, l.Base, l.Row}, true
 }
 
 func (e *gpuEngine) keyGroup() int {

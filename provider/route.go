@@ -19,11 +19,14 @@ import (
 // same arrivals give the same load wherever they are sent, and arrivals that
 // come in crowds or not at all even out in the average.
 //
-// From a load of one processor on, the requests that arrive while a batch runs
-// are more work than a processor can do in that time: collecting them pays. Below
-// it, and whenever nothing else is in flight, the CPU serves at once. In terms
-// of requests in flight on a GPU the threshold is latency / cost, and never less
-// than two: a batch of one saves nothing.
+// A batch of n requests takes base + n * each on a GPU, by a line through what was
+// measured, and n * cost on one processor. From base / (cost - each) requests on
+// the GPU is done sooner: that many arrive while a batch runs when the load is
+// one processor. From that load on the GPUs get them; below it, and whenever
+// nothing else is in flight, the CPU serves at once. A batch of one saves nothing,
+// so the threshold is two requests in flight at least. Where a further request
+// takes a GPU longer than it takes a processor, the GPU gets none, except for a
+// few now and then, by which it shows whether that still holds.
 type router struct {
 	cpu    *cpuEngine
 	gpu    offload
@@ -40,10 +43,17 @@ type route struct {
 	kind  request
 	onGPU atomic.Int64    // requests in flight
 	cost  average.Average // of a request on the CPU, in nanoseconds
+	tries atomic.Uint64   // requests that met a GPU slower than a processor
 }
 
-// minBatch is the least number of requests for which a batch is worthwhile.
-const minBatch = 2
+const (
+	// minBatch is the least number of requests for which a batch is worthwhile.
+	minBatch = 2
+	// A GPU that is slower than a processor gets a number of requests to try it
+	// after each so many that it did not get.
+	trials     = 64
+	trialEvery = 1 << 18
+)
 
 func newRouter(cpu *cpuEngine, gpu offload) *router {
 	r := &router{cpu: cpu, gpu: gpu}
@@ -109,11 +119,26 @@ func (r *router) install(k *BulkKeys) error { return r.gpu.install(k) }
 // the CPU by the latency of its batch, at most one, which it is where either
 // has not been measured.
 func (r *router) share(t *route) float64 {
-	cost, latency := t.cost.Value(), r.gpu.latency(&t.kind)
-	if cost == 0 || latency <= 0 {
+	l, _ := r.gpu.latency(&t.kind)
+	cost := t.cost.Value()
+	if cost == 0 || l.mean == 0 {
 		return 1
 	}
-	return min(cost/latency, 1)
+	return min(cost/float64(l.mean), 1)
+}
+
+// threshold is the number of requests in flight from which on the GPUs are to
+// get them; 0 if they never are.
+func (t *route) threshold(l latency) float64 {
+	cost := t.cost.Value()
+	switch gain := cost - float64(l.each); {
+	case cost == 0 || l.mean == 0:
+		return minBatch
+	case gain <= 0:
+		return 0
+	default:
+		return max(minBatch, float64(l.base)/gain)
+	}
 }
 
 // inFlight returns the load of this moment.
@@ -134,11 +159,18 @@ func (r *router) inFlight() float64 {
 func (r *router) offloads(t *route, n int) bool {
 	now := r.inFlight()
 	load := r.load.Add(now)
-	if !r.gpu.available() || r.gpu.latency(&t.kind) < 0 || n == 1 && now == 0 {
+	l, served := r.gpu.latency(&t.kind)
+	if !served || !r.gpu.available() || n == 1 && now == 0 {
 		return false
 	}
 	share := r.share(t)
-	return load+float64(n-1)*share >= max(1, minBatch*share)
+	if load+float64(n-1)*share < max(1, minBatch*share) {
+		return false
+	}
+	if t.threshold(l) > 0 {
+		return true
+	}
+	return t.tries.Add(1)%trialEvery < trials
 }
 
 func (r *router) stats(st *Stats) {
@@ -147,12 +179,13 @@ func (r *router) stats(st *Stats) {
 	for i := range schemes {
 		for _, routes := range r.routes {
 			t := routes[i]
-			cost, latency := t.cost.Value(), r.gpu.latency(&t.kind)
-			if cost == 0 && latency <= 0 {
+			l, _ := r.gpu.latency(&t.kind)
+			cost := t.cost.Value()
+			if cost == 0 && l.mean == 0 {
 				continue
 			}
 			st.Routing.Routes = append(st.Routing.Routes, RouteStats{Scheme: t.kind.scheme.Name(), Operation: t.kind.op.String(),
-				CPUCost: time.Duration(cost), BatchLatency: time.Duration(max(latency, 0)), Threshold: max(minBatch, 1/r.share(t))})
+				CPUCost: time.Duration(cost), BatchLatency: l.mean, BatchBase: l.base, BatchEach: l.each, Threshold: t.threshold(l)})
 		}
 	}
 }

@@ -15,13 +15,14 @@ import (
 type fakeGPU struct {
 	cpuEngine
 	present bool
-	nanos   float64
+	none    bool // there is no such kind
+	takes   latency
 	hold    chan struct{} // requests wait until it is closed
 	entered chan int
 }
 
 func (g *fakeGPU) available() bool                      { return g.present }
-func (g *fakeGPU) latency(*request) float64             { return g.nanos }
+func (g *fakeGPU) latency(*request) (latency, bool)     { return g.takes, !g.none }
 func (g *fakeGPU) keyGroup() int                        { return 1000 }
 func (g *fakeGPU) stats(st *Stats)                      { st.GPU = &GPUStats{} }
 func (g *fakeGPU) serve(_ context.Context, b []request) { g.entered <- len(b); <-g.hold }
@@ -29,7 +30,7 @@ func (g *fakeGPU) serve(_ context.Context, b []request) { g.entered <- len(b); <
 // route761 returns a router whose measurements say that an encapsulation costs
 // 25 us on the CPU and a batch takes 100 us.
 func route761() (*router, *fakeGPU, *route) {
-	g := &fakeGPU{present: true, nanos: 100_000, hold: make(chan struct{}), entered: make(chan int, 100)}
+	g := &fakeGPU{present: true, takes: latency{mean: 100_000, base: 100_000}, hold: make(chan struct{}), entered: make(chan int, 100)}
 	r := newRouter(&cpuEngine{log: slog.Default()}, g)
 	t := r.route(&request{op: opEncapsulate, scheme: ctruprime.Scheme761()})
 	t.cost.Add(25_000)
@@ -66,11 +67,11 @@ func TestRouteByLoad(t *testing.T) {
 	if r.offloads(encaps, 1) {
 		t.Error("to a GPU that is not there")
 	}
-	g.present, g.nanos = true, -1
+	g.present, g.none = true, true
 	if r.offloads(encaps, 1) {
 		t.Error("to a GPU that does not serve it")
 	}
-	g.nanos = 100_000
+	g.none = false
 	encaps.onGPU.Store(0)
 	if r.offloads(encaps, 1) {
 		t.Error("a request alone, after a crowd")
@@ -80,24 +81,48 @@ func TestRouteByLoad(t *testing.T) {
 // The threshold follows the measurements.
 func TestRouteThreshold(t *testing.T) {
 	for _, c := range []struct {
-		cost, latency float64
-		threshold     int64
-	}{{25_000, 100_000, 4}, {25_000, 200_000, 8}, {100_000, 200_000, 2}, {200_000, 100_000, 2}, {10_000, 1_000_000, 100}} {
+		cost      float64
+		takes     latency
+		threshold float64
+	}{
+		{25_000, latency{100_000, 100_000, 0}, 4},
+		{25_000, latency{200_000, 200_000, 0}, 8},
+		{100_000, latency{200_000, 200_000, 0}, 2},
+		{200_000, latency{100_000, 100_000, 0}, 2},
+		{10_000, latency{1_000_000, 1_000_000, 0}, 100},
+		{30_000, latency{120_000, 80_000, 10_000}, 4},
+		{30_000, latency{120_000, 80_000, 30_000}, 0},
+		{5_000, latency{500_000, 0, 500_000}, 0},
+		{5_000, latency{}, 2},
+	} {
 		r, g, _ := route761()
 		decaps := r.route(&request{op: opDecapsulate, scheme: ctruprime.Scheme1277()})
 		decaps.cost.Add(c.cost)
-		g.nanos = c.latency
-		decaps.onGPU.Store(c.threshold - 1)
-		below := settle(r, decaps)
-		decaps.onGPU.Store(c.threshold + 1)
-		if above := settle(r, decaps); below || !above {
-			t.Errorf("%+v: %v below the threshold, %v above", c, below, above)
+		g.takes = c.takes
+		if c.threshold == 0 {
+			decaps.onGPU.Store(1000)
+			settle(r, decaps)
+			decaps.tries.Store(trials)
+			if settle(r, decaps) {
+				t.Errorf("%+v: a request goes where it takes longer", c)
+			}
+			decaps.tries.Store(trialEvery - 1)
+			if !r.offloads(decaps, 1) {
+				t.Errorf("%+v: the GPU is never tried again", c)
+			}
+		} else {
+			decaps.onGPU.Store(int64(c.threshold) - 1)
+			below := settle(r, decaps)
+			decaps.onGPU.Store(int64(c.threshold) + 1)
+			if above := settle(r, decaps); below || !above {
+				t.Errorf("%+v: %v below the threshold, %v above", c, below, above)
+			}
 		}
 		var st Stats
 		r.stats(&st)
 		for _, route := range st.Routing.Routes {
 			if route.Scheme == "CTRU-Prime-1277" && route.Operation == "decapsulate" {
-				want := RouteStats{"CTRU-Prime-1277", "decapsulate", time.Duration(c.cost), time.Duration(c.latency), float64(c.threshold)}
+				want := RouteStats{"CTRU-Prime-1277", "decapsulate", time.Duration(c.cost), c.takes.mean, c.takes.base, c.takes.each, c.threshold}
 				if route != want {
 					t.Errorf("%+v, want %+v", route, want)
 				}

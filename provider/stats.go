@@ -82,8 +82,8 @@ type DeviceStats struct {
 	LatencyP50, LatencyP99 time.Duration
 }
 
-// RoutingStats says how EngineAuto decides now: an operation goes to a GPU while
-// Load is at least one processor, and the batch that it would join is worth it.
+// RoutingStats says how EngineAuto decides now: operations go to a GPU while Load is
+// at least one processor and its batches are worth it.
 type RoutingStats struct {
 	// Load is how many processors key exchanges would keep busy if the CPU did
 	// them all, averaged over the latest calls.
@@ -95,8 +95,12 @@ type RoutingStats struct {
 type RouteStats struct {
 	Scheme, Operation string
 	CPUCost           time.Duration // of one, on a CPU
-	BatchLatency      time.Duration // of a batch, on a GPU
-	Threshold         float64       // operations in flight from which on the GPU gets them
+	BatchLatency      time.Duration // of a batch, on a GPU; by its size it is
+	BatchBase         time.Duration // so much and
+	BatchEach         time.Duration // so much for each operation
+	// Operations in flight from which on the GPU gets them; 0 if it does not get
+	// any because the CPU is faster, however many there are.
+	Threshold float64
 }
 
 // counters are the counts of one parameter set.

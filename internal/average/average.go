@@ -3,6 +3,7 @@ package average
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 )
 
@@ -54,3 +55,46 @@ func (l *Level) Add(v float64) float64 {
 
 // Value returns the average.
 func (l *Level) Value() float64 { return math.Float64frombits(l.bits.Load()) }
+
+// A Line is the straight line nearest to the latest points: what something of size x takes. The zero value has seen none. It may be used
+// concurrently; reading takes no lock, and nothing is allocated.
+type Line struct {
+	mu              sync.Mutex
+	n, x, y, xx, xy float64 // decaying sums
+
+	base, slope, mean atomic.Uint64
+}
+
+// leastSpread is how far, by its square and in proportion, sizes must lie apart to tell a slope.
+const leastSpread = 0.01
+
+// Add takes a point in. Values far above the average count as far as a bound.
+func (l *Line) Add(x, y float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n > 0 {
+		base, slope := l.Value()
+		y = min(y, outlier*max(base+slope*x, l.Mean()))
+	}
+	const keep = 1 - Weight
+	l.n, l.x, l.y = keep*l.n+1, keep*l.x+x, keep*l.y+y
+	l.xx, l.xy = keep*l.xx+x*x, keep*l.xy+x*y
+	meanX, meanY := l.x/l.n, l.y/l.n
+	_, slope := l.Value()
+	if spread := l.xx/l.n - meanX*meanX; spread > leastSpread*meanX*meanX {
+		slope = max((l.xy/l.n-meanX*meanY)/spread, 0)
+	}
+	slope = min(slope, meanY/meanX) // the line does not begin below zero
+	l.slope.Store(math.Float64bits(slope))
+	l.base.Store(math.Float64bits(meanY - slope*meanX))
+	l.mean.Store(math.Float64bits(meanY))
+}
+
+// Value returns the line, base + slope * x, neither of them negative; zeros if nothing was added. While all sizes are the same the slope stays
+// what it was.
+func (l *Line) Value() (base, slope float64) {
+	return math.Float64frombits(l.base.Load()), math.Float64frombits(l.slope.Load())
+}
+
+// Mean returns the average of y, 0 if nothing was added.
+func (l *Line) Mean() float64 { return math.Float64frombits(l.mean.Load()) }

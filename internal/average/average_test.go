@@ -72,3 +72,53 @@ func TestLevel(t *testing.T) {
 		t.Errorf("%v after many thousands", got)
 	}
 }
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(b)) }
+
+func TestLine(t *testing.T) {
+	var l Line
+	check := func(what string, base, slope float64) {
+		t.Helper()
+		if b, s := l.Value(); !near(b, base) || !near(s, slope) {
+			t.Errorf("%s: %v + %v x, want %v + %v x", what, b, s, base, slope)
+		}
+	}
+	check("nothing", 0, 0)
+	l.Add(1, 30)
+	check("one point", 30, 0)
+	for range 300 {
+		l.Add(1, 30)
+	}
+	check("one size", 30, 0)
+	for i := range 300 {
+		x := float64(1 + i%50)
+		l.Add(x, 28+2*x)
+	}
+	check("many sizes", 28, 2)
+	for range 300 {
+		l.Add(10, 48)
+	}
+	check("the slope stays", 28, 2)
+	if m := l.Mean(); !near(m, 48) {
+		t.Errorf("mean %v, want 48", m)
+	}
+	for i := range 300 { // a line that would begin below zero
+		x := float64(5 + i%3)
+		l.Add(x, 10*x-20)
+	}
+	if b, s := l.Value(); b < 0 || !near(b+6*s, l.Mean()) && b != 0 {
+		t.Errorf("%v + %v x", b, s)
+	}
+	before := l.Mean()
+	l.Add(6, 1e12)
+	if l.Mean() > 3*before {
+		t.Errorf("an outlier gives %v after %v", l.Mean(), before)
+	}
+	for i := range 300 { // the larger the sooner
+		x := float64(1 + i%3)
+		l.Add(x, 100-x)
+	}
+	if _, s := l.Value(); s != 0 {
+		t.Errorf("a falling line: slope %v", s)
+	}
+}
