@@ -49,8 +49,8 @@ type route struct {
 const (
 	// minBatch is the least number of requests for which a batch is worthwhile.
 	minBatch = 2
-	// A GPU that is slower than a processor gets a number of requests to try it
-	// after each so many that it did not get.
+	// A GPU that was not measured gets so many requests at a time, and one that is
+	// slower than a processor so many after each number that it did not get.
 	trials     = 64
 	trialEvery = 1 << 18
 )
@@ -167,7 +167,10 @@ func (r *router) offloads(t *route, n int) bool {
 	if load+float64(n-1)*share < max(1, minBatch*share) {
 		return false
 	}
-	if t.threshold(l) > 0 {
+	switch {
+	case l.mean == 0: // a few will tell
+		return t.onGPU.Load() < trials
+	case t.threshold(l) > 0:
 		return true
 	}
 	return t.tries.Add(1)%trialEvery < trials

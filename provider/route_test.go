@@ -131,6 +131,20 @@ func TestRouteThreshold(t *testing.T) {
 	}
 }
 
+// A GPU that was not measured yet gets a few requests at a time.
+func TestRouteUnmeasured(t *testing.T) {
+	r, g, encaps := route761()
+	g.takes = latency{}
+	encaps.onGPU.Store(trials - 1)
+	if !settle(r, encaps) {
+		t.Error("the GPU is not tried")
+	}
+	encaps.onGPU.Store(trials)
+	if settle(r, encaps) {
+		t.Error("a crowd goes to a GPU that was not measured")
+	}
+}
+
 // A batch brings its own load.
 func TestRouteBatch(t *testing.T) {
 	r, _, encaps := route761()
