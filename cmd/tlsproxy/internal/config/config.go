@@ -1,0 +1,141 @@
+package config
+
+import (
+	"path/filepath"
+	"time"
+)
+
+// Config is a whole configuration. The tag yaml names a key; min and max bound
+// a number, a size, a duration, or the length of a list.
+type Config struct {
+	Listen       []Address     `yaml:"listen" max:"64"`
+	Certificates []Certificate `yaml:"certificates" max:"100000"`
+	TLS          TLS           `yaml:"tls"`
+	Backends     Backends      `yaml:"backends"`
+	Timeouts     Timeouts      `yaml:"timeouts"`
+	Limits       Limits        `yaml:"limits"`
+	Log          Log           `yaml:"log"`
+	Provider     Provider      `yaml:"provider"`
+
+	file      string
+	positions map[string]position
+}
+
+// Certificate names the PEM files of one certificate chain and of its key.
+// Relative names are relative to the configuration file's folder.
+type Certificate struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// TLS is the policy towards clients.
+type TLS struct {
+	Groups     []Group    `yaml:"groups" max:"32"`
+	MinVersion Version    `yaml:"min_version"`
+	ALPN       []Protocol `yaml:"alpn" max:"2"`
+}
+
+// Backends is a pool of HTTP/1.1 servers that answer the same requests.
+type Backends struct {
+	URLs               []URL    `yaml:"urls" max:"1024"`
+	CA                 string   `yaml:"ca,omitempty"`
+	EjectAfter         int      `yaml:"eject_after" min:"1" max:"1000"`
+	EjectFor           Duration `yaml:"eject_for" min:"100ms" max:"1h"`
+	MaxIdleConnections int      `yaml:"max_idle_connections" min:"0" max:"65536"`
+}
+
+// Timeouts bound how long the proxy waits. Where 0 is allowed it means no bound.
+type Timeouts struct {
+	Handshake       Duration `yaml:"handshake" min:"10ms" max:"5m"`
+	ReadHeader      Duration `yaml:"read_header" min:"10ms" max:"1h"`
+	ReadBody        Duration `yaml:"read_body" min:"0" max:"24h"`
+	Write           Duration `yaml:"write" min:"0" max:"24h"`
+	Idle            Duration `yaml:"idle" min:"10ms" max:"24h"`
+	Tunnel          Duration `yaml:"tunnel" min:"0" max:"720h"`
+	BackendConnect  Duration `yaml:"backend_connect" min:"10ms" max:"5m"`
+	BackendResponse Duration `yaml:"backend_response" min:"0" max:"24h"`
+	BackendIdle     Duration `yaml:"backend_idle" min:"10ms" max:"24h"`
+	Drain           Duration `yaml:"drain" min:"0" max:"24h"`
+}
+
+// Limits bound what clients can make the proxy hold.
+type Limits struct {
+	Connections int  `yaml:"connections" min:"1" max:"1000000"`
+	Handshakes  int  `yaml:"handshakes" min:"1" max:"1000000"`
+	Requests    int  `yaml:"requests" min:"1" max:"1000000"`
+	Streams     int  `yaml:"streams" min:"1" max:"10000"`
+	HeaderBytes Size `yaml:"header_bytes" min:"1KiB" max:"16MiB"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Format            Format `yaml:"format"`
+	Level             Level  `yaml:"level"`
+	Requests          bool   `yaml:"requests"`
+	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000"`
+}
+
+// Provider configures the key exchange provider.
+type Provider struct {
+	KeyPool int `yaml:"key_pool" min:"0" max:"65536"`
+}
+
+// Default returns the configuration that a file with only the required keys
+// (certificates and backends.urls) leads to.
+func Default() *Config {
+	return &Config{
+		Listen: []Address{"localhost:8443"},
+		TLS: TLS{
+			Groups:     defaultGroups(),
+			MinVersion: versionTLS12,
+			ALPN:       []Protocol{ProtocolHTTP2, ProtocolHTTP1},
+		},
+		Backends: Backends{
+			EjectAfter:         3,
+			EjectFor:           Duration(5 * time.Second),
+			MaxIdleConnections: 256,
+		},
+		Timeouts: Timeouts{
+			Handshake:       Duration(10 * time.Second),
+			ReadHeader:      Duration(10 * time.Second),
+			ReadBody:        Duration(time.Minute),
+			Write:           Duration(time.Minute),
+			Idle:            Duration(2 * time.Minute),
+			Tunnel:          Duration(time.Hour),
+			BackendConnect:  Duration(5 * time.Second),
+			BackendResponse: Duration(time.Minute),
+			BackendIdle:     Duration(90 * time.Second),
+			Drain:           Duration(30 * time.Second),
+		},
+		Limits: Limits{
+			Connections: 16384,
+			Handshakes:  4096,
+			Requests:    8192,
+			Streams:     250,
+			HeaderBytes: 64 << 10,
+		},
+		Log: Log{
+			Format:            FormatText,
+			Level:             LevelInfo,
+			FailuresPerSecond: 10,
+		},
+		Provider: Provider{KeyPool: defaultKeyPool},
+	}
+}
+
+// File returns the name of the file that the configuration was read from.
+func (c *Config) File() string { return c.file }
+
+// resolvePaths makes file names relative to the configuration's folder.
+func (c *Config) resolvePaths() {
+	resolve := func(name *string) {
+		if *name != "" && !filepath.IsAbs(*name) {
+			*name = filepath.Join(filepath.Dir(c.file), *name)
+		}
+	}
+	for i := range c.Certificates {
+		resolve(&c.Certificates[i].Cert)
+		resolve(&c.Certificates[i].Key)
+	}
+	resolve(&c.Backends.CA)
+}

@@ -1,0 +1,342 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// smallest is the shortest valid file.
+const smallest = `certificates: [{cert: a.pem, key: a.key}]
+backends: {urls: http://127.0.0.1:8080}
+`
+
+// TestErrors pins the message of every class of fault.
+func TestErrors(t *testing.T) {
+	tests := []struct{ name, file, want string }{
+		{"unknown key", "listne: localhost:1\n" + smallest,
+			`1:1: unknown key "listne"; did you mean "listen"?`},
+		{"unknown nested key", smallest + "timeouts:\n  handshak: 5s\n",
+			`4:3: unknown key "handshak"; did you mean "handshake"?`},
+		{"key of another section", smallest + "handshake: 5s\n",
+			`3:1: unknown key "handshake"; did you mean "timeouts.handshake"?`},
+		{"key like no other", smallest + "log:\n  zzzzzz: 1\n",
+			`4:3: unknown key "zzzzzz"; valid are format, level, requests, failures_per_second`},
+		{"key in a list", "certificates:\n- cret: a\n  cert: a\n  key: b\nbackends: {urls: 'http://b'}\n",
+			`2:3: unknown key "cret"; did you mean "cert"?`},
+		{"duplicate key", "listen: a:1\nlisten: b:1\n",
+			`2:1: mapping key "listen" already defined at [1:1]`},
+		{"merge key", smallest + "<<: {a: b}\n",
+			`3:1: unknown key "<<"; valid are listen, certificates, tls, backends, timeouts, limits, log, provider`},
+		{"anchor", "listen: &here localhost:1\n" + smallest,
+			`1:9: anchors and aliases are not supported; write the value out`},
+		{"tag", "listen: !!str localhost:1\n" + smallest,
+			`1:9: tags are not supported; remove !!str`},
+		{"null", "listen:\n" + smallest,
+			`1:8: listen has no value; give it one, or remove the key to have its default`},
+		{"syntax: brackets", "listen: [a:1\n" + smallest,
+			`2:1: ',' or ']' must be specified`},
+		{"syntax: tab", "tls:\n\tgroups: X25519\n",
+			`2:1: found character '	' that cannot start any token`},
+		{"second document", smallest + "---\nlisten: localhost:1\n",
+			`4:1: a second document starts here; a configuration is one document`},
+		{"not a mapping", "- a\n",
+			"1:1: the file is a list; it must be a mapping of keys to values\n" +
+				`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}` + "\n" +
+				`1:1: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
+		{"empty", "", `1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}` + "\n" +
+			`1:1: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
+		{"section is a value", smallest + "limits: 5\n",
+			`3:9: limits is a single value; it must be a mapping of keys to values`},
+		{"value is a list", smallest + "timeouts:\n  idle: [1s, 2s]\n",
+			`4:9: timeouts.idle is a list; it must be a single value`},
+		{"value is a mapping", smallest + "tls:\n  min_version: {a: b}\n",
+			`4:16: tls.min_version is a mapping; it must be a single value`},
+		{"missing key of a certificate", "certificates:\n- cert: a.pem\nbackends: {urls: 'http://b'}\n",
+			`2:3: missing key "key" in certificates[0]; each certificate needs cert and key`},
+		{"certificate without anything", "certificates: [{}]\nbackends: {urls: 'http://b'}\n",
+			`1:16: missing key "cert" in certificates[0]; each certificate needs cert and key` + "\n" +
+				`1:16: missing key "key" in certificates[0]; each certificate needs cert and key`},
+		{"no certificates", "certificates: []\nbackends: {urls: 'http://b'}\n",
+			`1:15: certificates is empty; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}`},
+		{"no urls", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  eject_after: 2\n",
+			`3:3: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
+		{"empty file name", "certificates: [{cert: '', key: a.key}]\nbackends: {urls: 'http://b'}\n",
+			`1:23: certificates[0].cert: the value is empty`},
+		{"empty list", smallest + "tls:\n  groups: []\n",
+			`4:11: tls.groups is an empty list; remove the key to have its default`},
+		{"address without port", "listen: localhost\n" + smallest,
+			`1:9: listen[0]: "localhost" is not an address; write host:port, such as localhost:8443`},
+		{"address with a bad port", "listen: [localhost:1, 'localhost:https']\n" + smallest,
+			`1:23: listen[1]: port "https" of "localhost:https" is not a number from 0 to 65535`},
+		{"address with a large port", "listen: localhost:65536\n" + smallest,
+			`1:9: listen[0]: port "65536" of "localhost:65536" is not a number from 0 to 65535`},
+		{"address with a path", "listen: 'http://localhost:1'\n" + smallest,
+			`1:9: listen[0]: "http://localhost:1" is not an address; write host:port, such as localhost:8443`},
+		{"address twice", "listen: [localhost:1, localhost:1]\n" + smallest,
+			`1:23: listen names localhost:1 twice`},
+		{"unknown group", smallest + "tls:\n  groups:\n  - X25519CTRUPrime716\n",
+			`5:5: tls.groups[0]: unknown group "X25519CTRUPrime716"; did you mean "X25519CTRUPrime761"?`},
+		{"group twice", smallest + "tls:\n  groups: [X25519, x25519]\n",
+			`4:20: tls.groups names X25519 twice`},
+		{"version", smallest + "tls:\n  min_version: 1.1\n",
+			`4:16: tls.min_version: "1.1" is not a version of TLS that is served; write 1.2 or 1.3`},
+		{"protocol", smallest + "tls:\n  alpn: [h2, http/1.0]\n",
+			`4:14: tls.alpn[1]: unknown protocol "http/1.0"; did you mean "http/1.1"?`},
+		{"too many", smallest + "tls:\n  alpn: [h2, http/1.1, h2]\n",
+			`4:9: tls.alpn has 3 entries; the most is 2`},
+		{"URL without scheme", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: localhost:8080\n",
+			`3:9: backends.urls[0]: "localhost:8080" does not start with http:// or https://`},
+		{"URL that is none", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://[::1'\n",
+			`3:9: backends.urls[0]: "http://[::1" is not a URL; write one such as http://127.0.0.1:8080`},
+		{"URL without host", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://:80'\n",
+			`3:9: backends.urls[0]: "http://:80" names no host`},
+		{"URL with a password", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://me:secret@b'\n",
+			`3:9: backends.urls[0]: a backend's URL cannot hold a user or password`},
+		{"URL with a query", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://b/?q'\n",
+			`3:9: backends.urls[0]: "http://b/?q": a backend's URL cannot hold a query or fragment`},
+		{"URL with a bad port", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://b:70000'\n",
+			`3:9: backends.urls[0]: port "70000" of "http://b:70000" is not a number from 1 to 65535`},
+		{"URL twice", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: ['http://b', 'http://B']\n",
+			`3:22: backends.urls names http://b twice`},
+		{"duration without unit", smallest + "timeouts: {handshake: 10}\n",
+			`3:23: timeouts.handshake: "10" is not a duration; write a number with a unit, such as 500ms, 10s or 2m`},
+		{"duration too short", smallest + "timeouts: {handshake: 1ms}\n",
+			`3:23: timeouts.handshake: 1ms is outside 10ms to 5m`},
+		{"duration below none", smallest + "timeouts: {drain: -1s}\n",
+			`3:19: timeouts.drain: -1s is outside 0 to 24h`},
+		{"size", smallest + "limits: {header_bytes: 64kb}\n",
+			`3:24: limits.header_bytes: "64kb" is not a size; write a whole number of bytes, such as 4096, 64KiB or 1MiB`},
+		{"size beyond int64", smallest + "limits: {header_bytes: 9223372036854775807GiB}\n",
+			`3:24: limits.header_bytes: "9223372036854775807GiB" is not a size; write a whole number of bytes, such as 4096, 64KiB or 1MiB`},
+		{"size too large", smallest + "limits: {header_bytes: 17MiB}\n",
+			`3:24: limits.header_bytes: 17MiB is outside 1KiB to 16MiB`},
+		{"number", smallest + "limits: {connections: many}\n",
+			`3:23: limits.connections: "many" is not a whole number`},
+		{"number out of range", smallest + "limits: {streams: 0}\n",
+			`3:19: limits.streams: 0 is outside 1 to 10000`},
+		{"limits contradict", smallest + "limits: {connections: 10, handshakes: 11}\n",
+			`3:39: limits.handshakes (11) is more than limits.connections (10); a connection in its handshake counts as one`},
+		{"bool", smallest + "log: {requests: yes}\n",
+			`3:17: log.requests: "yes" is neither true nor false`},
+		{"format", smallest + "log: {format: jsno}\n",
+			`3:15: log.format: unknown format "jsno"; did you mean "json"?`},
+		{"level", smallest + "log: {level: verbose}\n",
+			`3:14: log.level: unknown level "verbose"; valid are debug, info, warn, error`},
+		{"key pool", smallest + "provider: {key_pool: 65537}\n",
+			`3:22: provider.key_pool: 65537 is outside 0 to 65536`},
+		{"all at once", "listne: x\ntls:\n  min_version: 9\n  groups: [X]\nbackends: {urls: 'ftp://b'}\ncertificates: [{key: a}]\n",
+			`1:1: unknown key "listne"; did you mean "listen"?` + "\n" +
+				`3:16: tls.min_version: "9" is not a version of TLS that is served; write 1.2 or 1.3` + "\n" +
+				`4:12: tls.groups[0]: unknown group "X"` + didYouMean("X", groups.Names(groups.All())) + "\n" +
+				`5:18: backends.urls[0]: "ftp://b" does not start with http:// or https://` + "\n" +
+				`6:16: missing key "cert" in certificates[0]; each certificate needs cert and key`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("conf.yaml", []byte(test.file))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			want := "tlsproxy: conf.yaml:" + strings.ReplaceAll(test.want, "\n", "\ntlsproxy: conf.yaml:")
+			if err.Error() != want {
+				t.Errorf("got\n%s\nwant\n%s", err, want)
+			}
+		})
+	}
+}
+
+// TestManyErrors bounds what is printed.
+func TestManyErrors(t *testing.T) {
+	var file strings.Builder
+	file.WriteString(smallest)
+	for i := range maxErrorLines + 7 {
+		fmt.Fprintf(&file, "qqqqqqqqqqqqqqq%d: 1\n", i)
+	}
+	_, err := Parse("c", []byte(file.String()))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != maxErrorLines+1 || lines[maxErrorLines] != "tlsproxy: and 7 more" {
+		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
+	}
+}
+
+// TestLoadErrors covers what goes wrong before there is a line to name.
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large.yaml")
+	if err := os.WriteFile(large, make([]byte, maxFileBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		filepath.Join(dir, "none.yaml"): "no such file or directory",
+		dir:                             "is a directory",
+		large:                           "the file is larger than 32MiB",
+	} {
+		_, err := Load(file)
+		if err == nil || err.Error() != "tlsproxy: "+file+": "+want {
+			t.Errorf("Load(%s) = %v, want %s", file, err, want)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.yaml")
+	if err := os.WriteFile(file, []byte("\ufeff%YAML 1.2\n---\n"+smallest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Certificates = []Certificate{{filepath.Join(dir, "a.pem"), filepath.Join(dir, "a.key")}}
+	want.Backends.URLs = c.Backends.URLs
+	if got, want := string(c.YAML()), string(want.YAML()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if len(c.Backends.URLs) != 1 || c.Backends.URLs[0].Host != "127.0.0.1:8080" {
+		t.Errorf("URLs: %v", c.Backends.URLs)
+	}
+}
+
+// TestEverySettingIsRead sets every key to something that is not its default
+// and expects to find it in the result.
+func TestEverySettingIsRead(t *testing.T) {
+	file := `listen: [":1", "[::1]:2"]
+certificates:
+  - cert: /c/1.pem
+    key: /c/1.key
+tls:
+  groups: [p-256, x25519mlkem768]
+  min_version: "1.3"
+  alpn: http/1.1
+backends:
+  urls:
+    - http://one:8080
+    - https://two/base
+  ca: /c/ca.pem
+  eject_after: 7
+  eject_for: 1m30s
+  max_idle_connections: 5
+timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
+  backend_connect: 7s, backend_response: 8s, backend_idle: 9s, drain: 10s}
+limits: {connections: 11, handshakes: 10, requests: 13, streams: 14, header_bytes: 15 KiB}
+log: {format: json, level: debug, requests: true, failures_per_second: 16}
+provider: {key_pool: 17}
+`
+	want := `listen:
+- :1
+- "[::1]:2"
+certificates:
+- cert: /c/1.pem
+  key: /c/1.key
+tls:
+  groups:
+  - CurveP256
+  - X25519MLKEM768
+  min_version: "1.3"
+  alpn:
+  - http/1.1
+backends:
+  urls:
+  - http://one:8080
+  - https://two/base
+  ca: /c/ca.pem
+  eject_after: 7
+  eject_for: 1m30s
+  max_idle_connections: 5
+timeouts:
+  handshake: 1s
+  read_header: 2s
+  read_body: 3s
+  write: 4s
+  idle: 5s
+  tunnel: 6s
+  backend_connect: 7s
+  backend_response: 8s
+  backend_idle: 9s
+  drain: 10s
+limits:
+  connections: 11
+  handshakes: 10
+  requests: 13
+  streams: 14
+  header_bytes: 15KiB
+log:
+  format: json
+  level: debug
+  requests: true
+  failures_per_second: 16
+provider:
+  key_pool: 17
+`
+	c, err := Parse("c", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(c.YAML()); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	// What YAML writes is itself a configuration, the same one.
+	again, err := Parse("c", c.YAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(again.YAML()) != want {
+		t.Errorf("read back: %s", again.YAML())
+	}
+}
+
+func TestErrorfBlamesTheNearestPlace(t *testing.T) {
+	c, err := Parse("c", []byte(smallest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"certificates[0].key": "1:35",
+		"certificates[0].pin": "1:16",
+		"backends.ca":         "2:11",
+		"listen[0]":           "1:1",
+	} {
+		if got := c.Errorf(path, "x").Error(); got != "tlsproxy: c:"+want+": x" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+// FuzzParse wants an error or a valid configuration from any bytes, and the
+// configuration to survive being written and read.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(smallest))
+	f.Add([]byte("a: &x [*x]\n"))
+	f.Add([]byte("{{"))
+	f.Add([]byte("? a\n: b\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse("f", data)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "tlsproxy: f:") {
+				t.Fatalf("error without its place: %v", err)
+			}
+			return
+		}
+		again, err := Parse("f", c.YAML())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, c.YAML())
+		}
+		if string(again.YAML()) != string(c.YAML()) {
+			t.Fatalf("%s\n%s", c.YAML(), again.YAML())
+		}
+	})
+}

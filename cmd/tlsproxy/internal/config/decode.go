@@ -1,0 +1,274 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// decoder walks the syntax tree along the types of Config. It notes every
+// fault and goes on, and notes where each value stands.
+type decoder struct {
+	config *Config
+	errs   Errors
+}
+
+func (d *decoder) errorf(n ast.Node, format string, args ...any) {
+	at := where(n)
+	d.errs = append(d.errs, &Error{File: d.config.file, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...)})
+}
+
+// where is the place of a node; a mapping's own token is its first colon, so
+// its place is that of its first key.
+func where(n ast.Node) position {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if len(n.Values) > 0 && !n.IsFlowStyle {
+			return where(n.Values[0])
+		}
+	case *ast.MappingValueNode:
+		return where(n.Key)
+	}
+	return tokenAt(n.GetToken())
+}
+
+func tokenAt(tk *token.Token) position {
+	if tk == nil || tk.Position == nil {
+		return position{1, 1}
+	}
+	return position{tk.Position.Line, tk.Position.Column}
+}
+
+// value decodes n into dst, whose key in the file is path. bounds are the tags
+// of the field that holds dst.
+func (d *decoder) value(path string, n ast.Node, dst reflect.Value, bounds reflect.StructTag) {
+	if path != "" {
+		d.config.positions[path] = where(n)
+	}
+	switch n := n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode:
+		d.errorf(n, "anchors and aliases are not supported; write the value out")
+		return
+	case *ast.TagNode:
+		d.errorf(n, "tags are not supported; remove %s", n.GetToken().Value)
+		return
+	case *ast.NullNode:
+		d.errorf(n, "%s has no value; give it one, or remove the key to have its default", path)
+		return
+	}
+	if _, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.scalar(path, n, dst, bounds)
+		return
+	}
+	switch dst.Kind() {
+	case reflect.Struct:
+		d.mapping(path, n, dst)
+	case reflect.Slice:
+		d.list(path, n, dst, bounds)
+	default:
+		d.scalar(path, n, dst, bounds)
+	}
+}
+
+// mapping decodes the keys of a struct.
+func (d *decoder) mapping(path string, n ast.Node, dst reflect.Value) {
+	m, ok := n.(*ast.MappingNode)
+	if !ok {
+		d.errorf(n, "%s is a %s; it must be a mapping of keys to values", orFile(path), kindOf(n))
+		return
+	}
+	for _, entry := range m.Values {
+		name := entry.Key.GetToken().Value
+		field, ok := fieldByKey(dst.Type(), name)
+		if !ok {
+			d.errorf(entry, "unknown key %q%s", name, d.suggestKey(name, dst.Type()))
+			continue
+		}
+		d.value(join(path, name), entry.Value, dst.FieldByIndex(field.Index), field.Tag)
+	}
+}
+
+// suggestKey ends the message about an unknown key: the same key where it
+// belongs, else the nearest key of this mapping, else all of them.
+func (d *decoder) suggestKey(name string, t reflect.Type) string {
+	suffix := "." + name
+	for _, path := range Keys() {
+		if strings.HasSuffix(path, suffix) {
+			return fmt.Sprintf("; did you mean %q?", path)
+		}
+	}
+	return didYouMean(name, keysOf(t))
+}
+
+// list decodes a sequence, or one value as a list of one.
+func (d *decoder) list(path string, n ast.Node, dst reflect.Value, bounds reflect.StructTag) {
+	items := []ast.Node{n}
+	if seq, ok := n.(*ast.SequenceNode); ok {
+		items = seq.Values
+	}
+	if most, _ := strconv.Atoi(bounds.Get("max")); len(items) > most {
+		d.errorf(n, "%s has %d entries; the most is %d", path, len(items), most)
+		return
+	}
+	dst.Set(reflect.MakeSlice(dst.Type(), len(items), len(items)))
+	for i, item := range items {
+		d.value(fmt.Sprintf("%s[%d]", path, i), item, dst.Index(i), "")
+	}
+}
+
+// scalar decodes one value from its text and checks its bounds.
+func (d *decoder) scalar(path string, n ast.Node, dst reflect.Value, bounds reflect.StructTag) {
+	text, ok := scalarText(n)
+	if !ok {
+		d.errorf(n, "%s is a %s; it must be a single value", path, kindOf(n))
+		return
+	}
+	if err := setText(dst, text); err != nil {
+		d.errorf(n, "%s: %v", path, err)
+		return
+	}
+	if err := checkBounds(dst, bounds); err != nil {
+		d.errorf(n, "%s: %v", path, err)
+	}
+}
+
+// scalarText returns a scalar as it is written, so that 1.3 and "1.3" are one.
+func scalarText(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return strings.TrimSuffix(n.Value.Value, "\n"), true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// setText sets a value of one of the kinds that Config uses from its text.
+func setText(dst reflect.Value, text string) error {
+	if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	switch dst.Kind() {
+	case reflect.String:
+		if text == "" {
+			return fmt.Errorf("the value is empty")
+		}
+		dst.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		dst.SetBool(text == "true")
+	case reflect.Int:
+		v, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		dst.SetInt(int64(v))
+	default:
+		panic("tlsproxy: config: no rule for " + dst.Type().String())
+	}
+	return nil
+}
+
+// checkBounds compares a number with the tags min and max of its field.
+func checkBounds(v reflect.Value, bounds reflect.StructTag) error {
+	lowest, bounded := bounds.Lookup("min")
+	if !bounded {
+		return nil
+	}
+	highest := bounds.Get("max")
+	least, most := reflect.New(v.Type()).Elem(), reflect.New(v.Type()).Elem()
+	for bound, text := range map[*reflect.Value]string{&least: lowest, &most: highest} {
+		if err := setText(*bound, text); err != nil {
+			panic("tlsproxy: config: a bound in Config: " + err.Error())
+		}
+	}
+	if v.Int() < least.Int() || v.Int() > most.Int() {
+		return fmt.Errorf("%v is outside %s to %s", v.Interface(), lowest, highest)
+	}
+	return nil
+}
+
+// kindOf names a node's kind for people.
+func kindOf(n ast.Node) string {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "mapping"
+	case *ast.SequenceNode:
+		return "list"
+	}
+	return "single value"
+}
+
+func orFile(path string) string {
+	if path == "" {
+		return "the file"
+	}
+	return path
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// keyOf is the key that sets a field, "" if none does.
+func keyOf(f reflect.StructField) string {
+	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return key
+}
+
+// fieldByKey finds the field that the key name sets.
+func fieldByKey(t reflect.Type, name string) (reflect.StructField, bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		if key := keyOf(f); key != "" && key == name {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// keysOf lists the keys of one mapping.
+func keysOf(t reflect.Type) []string {
+	var keys []string
+	for _, f := range reflect.VisibleFields(t) {
+		if key := keyOf(f); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Keys lists every key that a file can hold, as paths such as
+// "timeouts.handshake"; an entry of a list shows as "certificates.cert".
+func Keys() []string { return slices.Clip(keysUnder("", reflect.TypeFor[Config]())) }
+
+func keysUnder(path string, t reflect.Type) []string {
+	var keys []string
+	for _, f := range reflect.VisibleFields(t) {
+		name := keyOf(f)
+		if name == "" {
+			continue
+		}
+		keys = append(keys, join(path, name))
+		inner := f.Type
+		if inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct && !reflect.PointerTo(inner).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+			keys = append(keys, keysUnder(join(path, name), inner)...)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// conn is a client's connection beneath TLS. It knows how far its handshake
+// got, bounds how long a write may block, and leaves the Server's books when it
+// is closed.
+type conn struct {
+	net.Conn
+	server *Server
+	closed atomic.Bool
+
+	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
+	received    atomic.Bool                         // at least a byte, while in the handshake
+	established atomic.Bool                         // the handshake is done
+	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
+
+	writeTimeout time.Duration // 0: none
+	writeArmed   atomic.Int64  // when the deadline for writes was last set, in Unix nanoseconds
+	writeSet     atomic.Bool   // a deadline set from above is in force
+}
+
+func newConn(s *Server, raw net.Conn) *conn {
+	return &conn{Conn: raw, server: s, writeTimeout: time.Duration(s.timeouts.Write)}
+}
+
+func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
+
+// finishHandshake lets go of what was noted for the log.
+func (c *conn) finishHandshake() {
+	c.established.Store(true)
+	c.hello.Store(nil)
+}
+
+// Read notes that the client sent something.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.established.Load() {
+		c.received.Store(true)
+	}
+	return n, err
+}
+
+// Write fails if the client takes no byte for about the write time-out.
+func (c *conn) Write(b []byte) (int, error) {
+	if !c.established.Load() {
+		c.noteAlert(b)
+	}
+	c.armWrite()
+	return c.Conn.Write(b)
+}
+
+// armWrite moves the deadline for writes on. It does so once in a quarter of
+// the time-out at most, and so grants up to a quarter more.
+func (c *conn) armWrite() {
+	if c.writeTimeout == 0 || c.writeSet.Load() {
+		return
+	}
+	now := time.Now()
+	if now.UnixNano()-c.writeArmed.Load() > int64(c.writeTimeout/4) {
+		c.writeArmed.Store(now.UnixNano())
+		c.Conn.SetWriteDeadline(now.Add(c.writeTimeout + c.writeTimeout/4))
+	}
+}
+
+// SetDeadline gives way to a deadline from above, until that is removed.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.noteDeadline(t)
+	return c.Conn.SetDeadline(t)
+}
+
+// SetWriteDeadline is like SetDeadline. crypto/tls bounds its closing alert
+// with it.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.noteDeadline(t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *conn) noteDeadline(t time.Time) {
+	c.writeSet.Store(!t.IsZero())
+	c.writeArmed.Store(0)
+}
+
+// noteAlert remembers an alert that crypto/tls sends in the clear: the error
+// that it returns for it does not say which it was (RFC 8446, section 6).
+func (c *conn) noteAlert(record []byte) {
+	const alertRecord, headerSize = 21, 5
+	if len(record) == headerSize+2 && record[0] == alertRecord {
+		c.alertSent.Store(uint32(record[headerSize+1]) + 1)
+	}
+}
+
+// Close closes the connection, once.
+func (c *conn) Close() error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return net.ErrClosed
+	}
+	err := c.Conn.Close()
+	c.server.forget(c)
+	return err
+}

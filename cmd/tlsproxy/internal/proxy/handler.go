@@ -1,0 +1,198 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+)
+
+// handler answers requests from the backends.
+type handler struct {
+	server    *Server
+	proxy     *httputil.ReverseProxy
+	accessLog bool
+}
+
+func newHandler(s *Server, o Options) *handler {
+	h := &handler{server: s, accessLog: o.Config.Log.Requests}
+	h.proxy = &httputil.ReverseProxy{
+		Rewrite:        rewrite,
+		Transport:      o.Backends,
+		ErrorLog:       log.New(s.limiters.server, "", 0),
+		BufferPool:     copyBuffers,
+		ModifyResponse: noteBackend,
+		ErrorHandler:   h.failed,
+	}
+	return h
+}
+
+// bufferPool lends the buffers through which bodies are copied.
+type bufferPool struct{ pool sync.Pool }
+
+const copyBufferSize = 32 << 10
+
+var copyBuffers = &bufferPool{sync.Pool{New: func() any { return new([copyBufferSize]byte) }}}
+
+func (p *bufferPool) Get() []byte  { return p.pool.Get().(*[copyBufferSize]byte)[:] }
+func (p *bufferPool) Put(b []byte) { p.pool.Put((*[copyBufferSize]byte)(b)) }
+
+// ServeHTTP answers one request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := h.server
+	over, ok := s.beginRequest()
+	if !ok {
+		panic(http.ErrAbortHandler) // the connection is being cut
+	}
+	defer s.endRequest()
+	x := newExchange(s, w, r)
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	if h.logsRequests() {
+		defer func() { h.logRequest(x, r) }()
+	}
+	defer x.finish()
+	if over {
+		x.Header().Set("Retry-After", "1")
+		x.errorPage(http.StatusServiceUnavailable, "Too many requests are under way.")
+		return
+	}
+	if r.Method == http.MethodConnect {
+		x.errorPage(http.StatusNotImplemented, "This is a reverse proxy: it opens no tunnels.")
+		return
+	}
+	dropUpgrade(r.Header)
+	if x.body != nil {
+		r.Body = x.body
+	}
+	h.proxy.ServeHTTP(x, r)
+}
+
+// dropUpgrade makes a request that asks to switch to another kind of HTTP or
+// to TLS a plain one, as RFC 9110, section 7.8, allows. A client could
+// otherwise, on a connection switched to h2c, send the backend requests whose
+// headers the proxy never sees.
+func dropUpgrade(h http.Header) {
+	for _, protocol := range strings.Split(strings.Join(h["Upgrade"], ","), ",") {
+		name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
+		if name == "h2c" || name == "h2" || name == "http" || name == "tls" {
+			h.Del("Upgrade")
+			h.Del("Http2-Settings")
+			return
+		}
+	}
+}
+
+// rewrite makes the request that goes to a backend. The Host header and the
+// query stay exactly as the client sent them, which is safe as nothing here
+// depends on them.
+func rewrite(r *httputil.ProxyRequest) {
+	r.Out.Host = r.In.Host
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	r.Out.Trailer = r.In.Trailer // filled in while the body is read
+	dropLookalikes(r.Out.Header)
+	r.SetXForwarded()
+	// RFC 9110, section 7.6.3.
+	r.Out.Header.Add("Via", strings.TrimPrefix(r.In.Proto, "HTTP/")+" tlsproxy")
+}
+
+// dropLookalikes removes headers that many backends cannot tell from the ones
+// that the proxy vouches for: they read an underscore as a hyphen.
+func dropLookalikes(h http.Header) {
+	for name := range h {
+		if !strings.Contains(name, "_") {
+			continue
+		}
+		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
+		case "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto":
+			delete(h, name)
+		}
+	}
+}
+
+// noteBackend remembers for the log who answered.
+func noteBackend(response *http.Response) error {
+	if x := exchangeOf(response.Request.Context()); x != nil {
+		x.backend = response.Request.URL.Host
+	}
+	return nil
+}
+
+// failed answers a request that got no answer from a backend.
+func (h *handler) failed(_ http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	status, text := diagnose(err)
+	switch {
+	case x.hijacked:
+		panic(http.ErrAbortHandler)
+	case x.body != nil && x.body.timedOut():
+		// net/http takes a deadline on the connection for its end, and so ends
+		// the request as if the client had gone.
+		status, text = http.StatusRequestTimeout, "The rest of the request did not arrive in time."
+	case r.Context().Err() != nil:
+		// The client is gone, or cut off: whatever is written now would read
+		// as an answer that it is not.
+		panic(http.ErrAbortHandler)
+	}
+	if status >= http.StatusInternalServerError {
+		h.server.limiters.backends.Log(slog.LevelWarn, "no answer from a backend", func() []slog.Attr {
+			return append(x.requestAttrs(r), slog.Int("status", status), slog.String("err", logging.Peer(err.Error(), 512)))
+		})
+	}
+	if status < http.StatusInternalServerError {
+		x.Header().Set("Connection", "close") // what is left of the request cannot be read
+	}
+	x.errorPage(status, text)
+}
+
+// diagnose finds the status for an error of the round trip and what to tell
+// the client.
+func diagnose(err error) (status int, text string) {
+	var timeout net.Error
+	var body *backend.RequestBodyError
+	if errors.As(err, &body) {
+		return http.StatusBadRequest, "The request's body could not be read."
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return http.StatusGatewayTimeout, "The backend did not answer in time."
+	}
+	return http.StatusBadGateway, "The backend could not be reached or broke off."
+}
+
+func (h *handler) logsRequests() bool {
+	return h.accessLog || h.server.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
+// logRequest writes the access log's line.
+func (h *handler) logRequest(x *exchange, r *http.Request) {
+	level := slog.LevelDebug
+	if h.accessLog {
+		level = slog.LevelInfo
+	}
+	outcome := slog.Int("status", x.status)
+	if x.status == 0 {
+		outcome = slog.Bool("aborted", true) // by the client, or cut off
+	}
+	attrs := append(x.requestAttrs(r),
+		outcome,
+		slog.Int64("bytes", x.written),
+		slog.Duration("duration", time.Since(x.start)),
+	)
+	if x.backend != "" {
+		attrs = append(attrs, slog.String("backend", x.backend))
+	}
+	if r.TLS != nil {
+		attrs = append(attrs, slog.String("group", groups.Name(r.TLS.CurveID)))
+	}
+	h.server.log.LogAttrs(context.Background(), level, "request", attrs...)
+}

@@ -1,0 +1,211 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+)
+
+// handshake runs in a goroutine of its own from accept until the connection is
+// handed to the HTTP server or closed. The context bounds it: unlike deadlines
+// it also reaches a key exchange that is waiting to be computed.
+func (s *Server) handshake(c *conn) {
+	defer s.working.Done()
+	defer s.handshakeDone()
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("panic in a handshake", "remote", c.RemoteAddr().String(), "panic", p, "stack", string(debug.Stack()))
+			c.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(s.base, time.Duration(s.timeouts.Handshake))
+	defer cancel()
+	t := tls.Server(c, s.tls)
+	if err := t.HandshakeContext(ctx); err != nil {
+		s.handshakeFailed(c, t, err)
+		return
+	}
+	s.handshakeSucceeded(t.ConnectionState().CurveID)
+	c.finishHandshake()
+	s.queue.deliver(t)
+}
+
+func (s *Server) handshakeDone() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handshaking--
+	s.noteProgress()
+}
+
+func (s *Server) handshakeSucceeded(group tls.CurveID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Handshakes[group]++
+}
+
+// handshakeFailed logs why, and closes the connection.
+func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
+	answerPlainHTTP(err)
+	state := t.ConnectionState()
+	c.Close()
+	f := failure{err: err, conn: c, state: state, timeout: time.Duration(s.timeouts.Handshake)}
+	if f.silent() {
+		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())
+		return
+	}
+	s.mu.Lock()
+	s.stats.Failed++
+	s.mu.Unlock()
+	if c.hello.Load() == nil && s.isDraining() {
+		return // closed by us
+	}
+	s.limiters.handshakes.Log(f.level(), "TLS handshake failed", f.attrs)
+}
+
+// answerPlainHTTP tells a client that speaks HTTP without TLS what is wrong.
+func answerPlainHTTP(err error) {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) && record.Conn != nil && looksLikeHTTP(record.RecordHeader) {
+		io.WriteString(record.Conn, "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis port speaks HTTPS; the request came without TLS.\n")
+	}
+}
+
+// looksLikeHTTP knows the first five bytes of HTTP/1's common methods and of
+// HTTP/2's preface.
+func looksLikeHTTP(header [5]byte) bool {
+	switch string(header[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "TRACE", "CONNE", "PRI *":
+		return true
+	}
+	return false
+}
+
+// failure describes a handshake that failed.
+type failure struct {
+	err     error
+	conn    *conn
+	state   tls.ConnectionState
+	timeout time.Duration
+}
+
+// Bounds of what a client can put into a line.
+const (
+	maxLoggedName    = 255 // bytes of a server name, as in DNS
+	maxLoggedReason  = 256 // bytes; some of crypto/tls's messages quote the client
+	maxLoggedEntries = 24  // of a list
+)
+
+// silent reports whether the client went away without a word, as health checks
+// of load balancers do.
+func (f failure) silent() bool {
+	return !f.conn.received.Load() && f.closedByClient()
+}
+
+func (f failure) closedByClient() bool {
+	return errors.Is(f.err, io.EOF) || errors.Is(f.err, io.ErrUnexpectedEOF) || errors.Is(f.err, syscall.ECONNRESET) || errors.Is(f.err, syscall.EPIPE)
+}
+
+// level is Error for what is our fault, Info for what is the client's.
+func (f failure) level() slog.Level {
+	if f.conn.alertSent.Load() == internalError+1 {
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+const internalError = 80 // the alert internal_error, RFC 8446, section 6.2
+
+func (f failure) attrs() []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("remote", f.conn.RemoteAddr().String()),
+		slog.String("reason", logging.Peer(f.reason(), maxLoggedReason)),
+	}
+	if sent := f.conn.alertSent.Load(); sent > 0 {
+		attrs = append(attrs, slog.String("alert_sent", alertName(uint8(sent-1))))
+	}
+	if received, ok := f.alertReceived(); ok {
+		attrs = append(attrs, slog.String("alert_received", received))
+	}
+	if f.state.Version != 0 {
+		attrs = append(attrs, slog.String("version", tls.VersionName(f.state.Version)))
+	}
+	if f.state.CurveID != 0 {
+		attrs = append(attrs, slog.String("group", groups.Name(f.state.CurveID)))
+	}
+	if hello := f.conn.hello.Load(); hello != nil {
+		attrs = append(attrs, offered(hello)...)
+	}
+	return attrs
+}
+
+// offered is what the ClientHello asked for.
+func offered(hello *tls.ClientHelloInfo) []slog.Attr {
+	return []slog.Attr{
+		slog.String("sni", logging.Peer(hello.ServerName, maxLoggedName)),
+		slog.Any("offered_groups", list(hello.SupportedCurves, groups.Name)),
+		slog.Any("offered_versions", list(hello.SupportedVersions, tls.VersionName)),
+		slog.Any("offered_alpn", list(hello.SupportedProtos, func(p string) string { return logging.Peer(p, maxLoggedName) })),
+	}
+}
+
+// list names the first entries of a list and counts the others.
+func list[T any](entries []T, name func(T) string) []string {
+	var names []string
+	for _, e := range entries[:min(len(entries), maxLoggedEntries)] {
+		names = append(names, name(e))
+	}
+	if more := len(entries) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return names
+}
+
+// reason says in words why a handshake failed, and how far it had got.
+func (f failure) reason() string {
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(f.err, context.DeadlineExceeded):
+		return fmt.Sprintf("timed out after %v, %s", f.timeout, f.stage())
+	case errors.Is(f.err, context.Canceled):
+		return "cut off by the end of the drain, " + f.stage()
+	case f.closedByClient():
+		return "the client closed the connection, " + f.stage()
+	case errors.As(f.err, &record) && looksLikeHTTP(record.RecordHeader):
+		return "the client sent an HTTP request without TLS"
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(f.err.Error(), "remote error: "), "tls: ")
+}
+
+func (f failure) stage() string {
+	switch {
+	case f.conn.hello.Load() != nil:
+		return "after its ClientHello"
+	case f.conn.received.Load():
+		return "within its ClientHello"
+	}
+	return "before its ClientHello"
+}
+
+// alertReceived names the alert with which the client ended the handshake.
+func (f failure) alertReceived() (string, bool) {
+	var op *net.OpError
+	if errors.As(f.err, &op) && op.Op == "remote error" {
+		return strings.TrimPrefix(op.Err.Error(), "tls: "), true
+	}
+	return "", false
+}
+
+func alertName(alert uint8) string {
+	return strings.TrimPrefix(tls.AlertError(alert).Error(), "tls: ")
+}

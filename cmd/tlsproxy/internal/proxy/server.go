@@ -1,0 +1,337 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+)
+
+// Options configure a Server. All but Logger are required.
+type Options struct {
+	Config       *config.Config
+	Certificates *certificates.Store
+	Backends     http.RoundTripper
+	Logger       *slog.Logger // nil: slog.Default()
+}
+
+// Server is a TLS-terminating reverse proxy. Its methods may be called
+// concurrently.
+type Server struct {
+	tls      *tls.Config
+	timeouts config.Timeouts
+	limits   config.Limits
+	log      *slog.Logger
+	limiters limiters
+
+	http  *http.Server
+	queue *queue          // connections whose handshake is done, on their way to http
+	base  context.Context // of all requests and handshakes
+	cut   context.CancelFunc
+
+	working sync.WaitGroup // handshakes and requests, tunnels included
+
+	mu          sync.Mutex
+	draining    bool // no new connections
+	cutting     bool // no new requests either
+	listeners   map[net.Listener]struct{}
+	conns       map[*conn]struct{} // from accept to close
+	handshaking int
+	requests    int
+	settled     chan struct{} // closed when draining and no handshake is left
+	empty       chan struct{} // closed when draining and no connection is left
+	stats       Stats
+}
+
+// limiters keep one kind of line each from flooding the log.
+type limiters struct {
+	handshakes, shed, backends, server *logging.Limiter
+}
+
+// Stats is a snapshot of a Server's counters. But for Open they only grow.
+type Stats struct {
+	Open       int                    // connections, those in their handshake included
+	Handshakes map[tls.CurveID]uint64 // finished, by group; 0 is a handshake without one
+	Failed     uint64                 // handshakes
+	Shed       uint64                 // connections closed at once because of a limit
+}
+
+// New returns a Server that is ready for Serve. Call Shutdown in the end.
+func New(o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	perSecond := o.Config.Log.FailuresPerSecond
+	limiter := func(what string) *logging.Limiter { return logging.NewLimiter(o.Logger, what, perSecond) }
+	s := &Server{
+		timeouts: o.Config.Timeouts,
+		limits:   o.Config.Limits,
+		log:      o.Logger,
+		limiters: limiters{
+			handshakes: limiter("failed handshakes"),
+			shed:       limiter("connections over the limit"),
+			backends:   limiter("requests that no backend answered"),
+			server:     limiter("HTTP server errors"),
+		},
+		queue:     newQueue(),
+		listeners: map[net.Listener]struct{}{},
+		conns:     map[*conn]struct{}{},
+		settled:   make(chan struct{}),
+		empty:     make(chan struct{}),
+		stats:     Stats{Handshakes: map[tls.CurveID]uint64{}},
+	}
+	s.base, s.cut = context.WithCancel(context.Background())
+	s.tls = tlsConfig(o)
+	s.http = s.httpServer(newHandler(s, o))
+	go s.http.Serve(s.queue)
+	return s
+}
+
+// tlsConfig is the policy of a configuration. Each ClientHello is noted on its
+// connection for the log.
+func tlsConfig(o Options) *tls.Config {
+	c := &tls.Config{
+		MinVersion:       uint16(o.Config.TLS.MinVersion),
+		CurvePreferences: o.Config.TLS.CurveIDs(),
+		GetCertificate:   o.Certificates.Certificate,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			hello.Conn.(*conn).sawHello(hello)
+			return nil, nil
+		},
+	}
+	for _, p := range o.Config.TLS.ALPN {
+		c.NextProtos = append(c.NextProtos, string(p))
+	}
+	return c
+}
+
+// httpServer serves connections whose TLS handshake is done. There is no
+// ReadTimeout and no WriteTimeout, as they would bound whole messages and so
+// end long streams: exchange and conn bound the waiting for each step instead.
+func (s *Server) httpServer(h http.Handler) *http.Server {
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: time.Duration(s.timeouts.ReadHeader),
+		IdleTimeout:       time.Duration(s.timeouts.Idle),
+		MaxHeaderBytes:    int(s.limits.HeaderBytes),
+		ErrorLog:          log.New(s.limiters.server, "", 0),
+		BaseContext:       func(net.Listener) context.Context { return s.base },
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams},
+		Protocols:         new(http.Protocols),
+	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	return server
+}
+
+// ErrClosed is what Serve returns once Shutdown was called.
+var ErrClosed = errors.New("proxy: server closed")
+
+// Serve accepts connections on ln until Shutdown, when it returns ErrClosed, or
+// until ln fails for good. It closes ln. Several may run at once.
+func (s *Server) Serve(ln net.Listener) error {
+	if !s.track(ln) {
+		ln.Close()
+		return ErrClosed
+	}
+	defer s.untrack(ln)
+	return s.accept(ln)
+}
+
+func (s *Server) track(ln net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return false
+	}
+	s.listeners[ln] = struct{}{}
+	return true
+}
+
+func (s *Server) untrack(ln net.Listener) {
+	ln.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, ln)
+}
+
+// Shutdown stops accepting, lets handshakes, requests and upgraded connections
+// under way come to their end until ctx is done, and then cuts what is left. It
+// returns how many connections it had to cut, as an error if there were any.
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.limiters.close()
+	s.stopAccepting()
+	s.settle(ctx)
+	var err error
+	if n := s.cutConnections(); n > 0 {
+		err = fmt.Errorf("proxy: the time to drain was over; connections cut: %d", n)
+	}
+	s.queue.Close()
+	s.http.Close()
+	s.working.Wait()
+	return err
+}
+
+// stopAccepting closes the listeners, and the connections that have not sent a
+// ClientHello: nobody's work is lost with them.
+func (s *Server) stopAccepting() {
+	s.mu.Lock()
+	s.draining = true
+	for ln := range s.listeners {
+		ln.Close()
+	}
+	var silent []*conn
+	for c := range s.conns {
+		if c.hello.Load() == nil && !c.established.Load() {
+			silent = append(silent, c)
+		}
+	}
+	s.noteProgress()
+	s.mu.Unlock()
+	for _, c := range silent {
+		c.Close()
+	}
+}
+
+// settle waits until every connection is closed or ctx is done. Handshakes
+// come first, as those that finish need the HTTP server to be there. It closes
+// idle connections, and tells HTTP/2 clients to go away.
+func (s *Server) settle(ctx context.Context) {
+	select {
+	case <-s.settled:
+	case <-ctx.Done():
+		return
+	}
+	if s.http.Shutdown(ctx) != nil {
+		return
+	}
+	select { // upgraded connections, which the HTTP server has let go of
+	case <-s.empty:
+	case <-ctx.Done():
+	}
+}
+
+// cutConnections closes what is still open and ends its requests.
+func (s *Server) cutConnections() int {
+	s.cut()
+	s.mu.Lock()
+	s.cutting = true
+	var left []*conn
+	for c := range s.conns {
+		left = append(left, c)
+	}
+	s.mu.Unlock()
+	for _, c := range left {
+		c.Close()
+	}
+	return len(left)
+}
+
+// noteProgress tells Shutdown how far the draining got; s.mu is held.
+func (s *Server) noteProgress() {
+	if !s.draining {
+		return
+	}
+	if s.handshaking == 0 {
+		closeOnce(s.settled)
+	}
+	if len(s.conns) == 0 {
+		closeOnce(s.empty)
+	}
+}
+
+// closeOnce closes a channel that its caller's lock guards, if it is open.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// beginRequest counts a request in, and reports whether it is over the limit.
+// It is not ok once requests are being cut. Each that is ok ends with
+// endRequest.
+func (s *Server) beginRequest() (over, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cutting {
+		return false, false
+	}
+	s.working.Add(1)
+	s.requests++
+	return s.requests > s.limits.Requests, true
+}
+
+func (s *Server) endRequest() {
+	s.mu.Lock()
+	s.requests--
+	s.mu.Unlock()
+	s.working.Done()
+}
+
+// Stats returns the counters as they stand.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Open = len(s.conns)
+	st.Handshakes = make(map[tls.CurveID]uint64, len(s.stats.Handshakes))
+	for id, n := range s.stats.Handshakes {
+		st.Handshakes[id] = n
+	}
+	return st
+}
+
+func (l limiters) close() {
+	for _, one := range []*logging.Limiter{l.handshakes, l.shed, l.backends, l.server} {
+		one.Close()
+	}
+}
+
+// queue is the net.Listener through which connections reach the HTTP server.
+type queue struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newQueue() *queue { return &queue{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+// deliver hands a connection on, or closes it if the queue is closed.
+func (q *queue) deliver(c net.Conn) {
+	select {
+	case q.conns <- c:
+	case <-q.closed:
+		c.Close()
+	}
+}
+
+// Accept waits for the next connection.
+func (q *queue) Accept() (net.Conn, error) {
+	select {
+	case c := <-q.conns:
+		return c, nil
+	case <-q.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept.
+func (q *queue) Close() error {
+	q.once.Do(func() { close(q.closed) })
+	return nil
+}
+
+// Addr names no place: connections come from several listeners.
+func (q *queue) Addr() net.Addr { return &net.TCPAddr{} }

@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"bufio"
+	"net"
+	"time"
+)
+
+// tunnel is a client's connection after a switch of protocols. It ends when
+// nothing was read or written for a time.
+type tunnel struct {
+	net.Conn
+	ahead   *bufio.Reader // read by the HTTP server, not by it used
+	timeout time.Duration // 0: none
+	idle    *time.Timer
+}
+
+func newTunnel(c net.Conn, ahead *bufio.Reader, timeout time.Duration) *tunnel {
+	t := &tunnel{Conn: c, ahead: ahead, timeout: timeout}
+	if timeout > 0 {
+		t.idle = time.AfterFunc(timeout, func() { c.Close() })
+	}
+	return t
+}
+
+// Read returns what the client sent ahead, then what it sends.
+func (t *tunnel) Read(b []byte) (int, error) {
+	if n := t.ahead.Buffered(); n > 0 {
+		return t.ahead.Read(b[:min(n, len(b))])
+	}
+	n, err := t.Conn.Read(b)
+	t.used(n)
+	return n, err
+}
+
+func (t *tunnel) Write(b []byte) (int, error) {
+	n, err := t.Conn.Write(b)
+	t.used(n)
+	return n, err
+}
+
+func (t *tunnel) used(n int) {
+	if t.idle != nil && n > 0 {
+		t.idle.Reset(t.timeout)
+	}
+}
+
+// CloseWrite passes on that the backend sends no more; the client still may.
+func (t *tunnel) CloseWrite() error {
+	return t.Conn.(interface{ CloseWrite() error }).CloseWrite() // *tls.Conn
+}
+
+// Close ends both directions.
+func (t *tunnel) Close() error {
+	if t.idle != nil {
+		t.idle.Stop()
+	}
+	return t.Conn.Close()
+}

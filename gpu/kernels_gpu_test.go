@@ -1,0 +1,261 @@
+//go:build gputest
+
+package gpu_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/internal/bench"
+	"github.com/ctrutls/ctrutls/kernels"
+)
+
+var (
+	seed        = flag.Uint64("kernels.seed", rand.Uint64(), "what the random cases depend on")
+	rows        = flag.Int("kernels.rows", 1_000_000, "operations of each kind and set to check with the default multiplication")
+	otherRows   = flag.Int("kernels.otherrows", 100_000, "and with each other one")
+	totalRows   = flag.Int("kernels.total", 2_000_000, "operations of each end-to-end measurement")
+	measureSets = flag.Bool("kernels.allsets", false, "measure 653 and 1277 too")
+)
+
+// card opens the first device for a test or benchmark.
+func card(t testing.TB) (*bench.Card, driver.Stream) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	c, err := bench.OpenCard("", 0)
+	check(t, err)
+	check(t, c.API.PrimaryCtxSetFlags(0, driver.ScheduleSpin))
+	stream, err := c.API.StreamCreate(0)
+	check(t, err)
+	t.Cleanup(func() {
+		check(t, c.API.StreamDestroy(stream))
+		check(t, c.Close())
+	})
+	return c, stream
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newSet(t testing.TB, n int) *kernels.Set {
+	t.Helper()
+	set, err := kernels.NewSet(n)
+	check(t, err)
+	return set
+}
+
+func shapes(op kernels.Operation, m kernels.Multiplication) []kernels.Shape {
+	switch {
+	case m != kernels.MMA:
+		return []kernels.Shape{kernels.Split}
+	case op == kernels.KeyGen:
+		return []kernels.Shape{kernels.Split, kernels.SplitWarp}
+	}
+	return []kernels.Shape{kernels.Tile, kernels.Split, kernels.SplitWarp, kernels.One}
+}
+
+// Every kernel gives what the CPU gives: fresh random inputs, invalid keys and wrong ciphertexts among them, in batches of odd
+// and even sizes.
+func TestKernels(t *testing.T) {
+	c, stream := card(t)
+	t.Logf("%s, driver for CUDA %d, seed %d", c.Info.Name, c.API.Version(), *seed)
+	for _, n := range []int{761, 653, 1277} {
+		for _, op := range kernels.Operations() {
+			for _, m := range kernels.Multiplications() {
+				t.Run(fmt.Sprintf("%d/%s/%s", n, op, m), func(t *testing.T) {
+					total := *otherRows
+					if m == kernels.MMA {
+						total = *rows
+					}
+					checkRows(t, c, newSet(t, n), op, m, total, stream)
+				})
+			}
+		}
+	}
+}
+
+func checkRows(t *testing.T, c *bench.Card, set *kernels.Set, op kernels.Operation, m kernels.Multiplication, total int, stream driver.Stream) {
+	sizes := []int{1, 2, 31, 33, 997, 4096, 65_537, 100_003}
+	all := shapes(op, m)
+	for i, done := 0, 0; done < total; i++ {
+		batch := min(sizes[min(i, len(sizes)-1)], max(total-done, 1))
+		o := kernels.Options{Multiplication: m, Shape: all[i%len(all)]}
+		if o.Shape == kernels.One && batch > 4096 {
+			o.Shape = kernels.Tile // the other shape in one launch; One was there for the small batches
+		}
+		table := 0
+		if op == kernels.Decaps && i%2 == 1 {
+			table = 1000
+		}
+		k, err := bench.NewCase(set, op, batch, bench.CaseOptions{Table: table, Invalid: true}, *seed+uint64(i))
+		check(t, err)
+		check(t, c.RunCase(k, o, stream, i%2 == 0))
+		done += batch
+	}
+}
+
+// Small batches in every shape: where the launches' geometry has its edges.
+func TestBatchSizes(t *testing.T) {
+	c, stream := card(t)
+	for _, n := range []int{653, 761, 1277} {
+		for _, op := range kernels.Operations() {
+			for _, m := range kernels.Multiplications() {
+				for _, shape := range shapes(op, m) {
+					t.Run(fmt.Sprintf("%d/%s/%s/%s", n, op, m, shape), func(t *testing.T) {
+						for i, batch := range []int{1, 2, 3, 5, 31, 32, 33, 127, 131, 257, 1009, 2048} {
+							k, err := bench.NewCase(newSet(t, n), op, batch, bench.CaseOptions{Invalid: true}, *seed+uint64(i))
+							check(t, err)
+							check(t, c.RunCase(k, kernels.Options{Multiplication: m, Shape: shape}, stream, true))
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func measuredSets() []int {
+	if *measureSets {
+		return []int{761, 653, 1277}
+	}
+	return []int{761}
+}
+
+// mega is a rate in millions a second.
+func mega(n int, d time.Duration) float64 { return float64(n) / d.Seconds() / 1e6 }
+
+// BenchmarkResident prints operations a second with inputs and outputs in the device's memory.
+func BenchmarkResident(b *testing.B) {
+	c, stream := card(b)
+	for _, n := range measuredSets() {
+		for _, op := range kernels.Operations() {
+			table := 0
+			if op == kernels.Decaps {
+				table = 4096
+			}
+			k, err := bench.NewCase(newSet(b, n), op, 8192, bench.CaseOptions{Table: table}, *seed)
+			check(b, err)
+			for _, m := range kernels.Multiplications() {
+				for _, shape := range append([]kernels.Shape{kernels.DefaultShape}, shapes(op, m)...) {
+					for _, batch := range []int{1, 64, 256, 1024, 2048, 4096, 8192, 16384, 50688, 65536, 101376, 262144} {
+						if shape == kernels.One && batch > 16384 || m == kernels.Tiled && batch > 65536 || shape == kernels.Tile && batch < 8192 {
+							continue
+						}
+						b.Run(fmt.Sprintf("%d/%s/%s/%s/%d", n, op, m, shape, batch), func(b *testing.B) {
+							for range b.N {
+								d, _, err := c.Resident(k, batch, kernels.Options{Multiplication: m, Shape: shape, Table: table}, stream)
+								check(b, err)
+								b.ReportMetric(mega(batch, d), "M/s")
+								b.ReportMetric(float64(d.Nanoseconds())/1e3, "us/batch")
+							}
+							b.ReportMetric(0, "ns/op")
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkGroups prints the rate of key generation by the number of keys that share an inversion.
+func BenchmarkGroups(b *testing.B) {
+	c, stream := card(b)
+	for _, n := range measuredSets() {
+		k, err := bench.NewCase(newSet(b, n), kernels.KeyGen, 4096, bench.CaseOptions{}, *seed)
+		check(b, err)
+		for _, batch := range []int{16384, 65536, 262144} {
+			for group := 64; group <= 1024; group *= 2 {
+				b.Run(fmt.Sprintf("%d/%d/%d", n, batch, group), func(b *testing.B) {
+					for range b.N {
+						d, _, err := c.Resident(k, batch, kernels.Options{Group: group}, stream)
+						check(b, err)
+						b.ReportMetric(mega(batch, d), "M/s")
+					}
+					b.ReportMetric(0, "ns/op")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkEndToEnd prints operations a second from pinned host memory to pinned host memory, beside a run of the same copies
+// without kernels.
+func BenchmarkEndToEnd(b *testing.B) {
+	c, _ := card(b)
+	for _, n := range measuredSets() {
+		for _, op := range kernels.Operations() {
+			table := 0
+			if op == kernels.Decaps {
+				table = 4096
+			}
+			k, err := bench.NewCase(newSet(b, n), op, 4096, bench.CaseOptions{Table: table}, *seed)
+			check(b, err)
+			for _, chunk := range []int{4096, 8192, 16384, 32768, 65536} {
+				for _, shape := range []kernels.Shape{kernels.DefaultShape, kernels.Split} {
+					b.Run(fmt.Sprintf("%d/%s/%s/%d", n, op, shape, chunk), func(b *testing.B) {
+						o := bench.EndToEndOptions{Options: kernels.Options{Shape: shape, Table: table}, Chunk: chunk, Rings: 5}
+						for range b.N {
+							copies := o
+							copies.Copies = true
+							limit, err := c.EndToEnd(k, *totalRows, copies)
+							check(b, err)
+							rate, err := c.EndToEnd(k, *totalRows, o)
+							check(b, err)
+							b.ReportMetric(rate/1e6, "M/s")
+							b.ReportMetric(limit/1e6, "copies-M/s")
+							b.ReportMetric(100*rate/limit, "%")
+						}
+						b.ReportMetric(0, "ns/op")
+					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkLatency prints the time from host to host of small batches, by copies and with the host's memory mapped.
+func BenchmarkLatency(b *testing.B) {
+	c, stream := card(b)
+	for _, n := range measuredSets() {
+		for _, op := range kernels.Operations() {
+			for _, batch := range []int{1, 16, 64, 256, 1024} {
+				table := 0
+				if op == kernels.Decaps {
+					table = 64
+				}
+				k, err := bench.NewCase(newSet(b, n), op, batch, bench.CaseOptions{Table: table}, *seed)
+				check(b, err)
+				for _, shape := range shapes(op, kernels.MMA) {
+					if shape == kernels.Tile {
+						continue
+					}
+					for _, mapped := range []bool{false, true} {
+						name := "copied"
+						if mapped {
+							name = "mapped"
+						}
+						b.Run(fmt.Sprintf("%d/%s/%d/%s/%s", n, op, batch, shape, name), func(b *testing.B) {
+							for range b.N {
+								middle, high, err := c.Latency(k, kernels.Options{Shape: shape, Table: table}, mapped, stream)
+								check(b, err)
+								b.ReportMetric(float64(middle.Nanoseconds())/1e3, "us-median")
+								b.ReportMetric(float64(high.Nanoseconds())/1e3, "us-p99")
+							}
+							b.ReportMetric(0, "ns/op")
+						})
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,24 @@
+// gRPC brings many modules that nothing else here needs, so its test is a module
+// of its own. It is set up as any module outside this repository would be.
+module github.com/ctrutls/ctrutls/interop/grpc
+
+go 1.26.0
+
+tool github.com/ctrutls/ctrutls/tlsext/gotls
+
+replace github.com/ctrutls/ctrutls => ../..
+
+require (
+	github.com/ctrutls/ctrutls v0.0.0-00010101000000-000000000000
+	go.uber.org/goleak v1.3.0
+	google.golang.org/grpc v1.85.0
+)
+
+require (
+	github.com/cloudflare/circl v1.6.5 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)

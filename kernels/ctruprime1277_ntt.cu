@@ -1,0 +1,3 @@
+// CTRU-Prime-1277: products by the incomplete transform.
+#define SET 1277
+#include "entries_ntt.cuh"

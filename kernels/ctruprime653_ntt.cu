@@ -1,0 +1,3 @@
+// CTRU-Prime-653: products by the incomplete transform.
+#define SET 653
+#include "entries_ntt.cuh"

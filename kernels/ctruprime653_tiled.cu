@@ -1,0 +1,3 @@
+// CTRU-Prime-653: products by tiled matrix products.
+#define SET 653
+#include "entries_tiled.cuh"

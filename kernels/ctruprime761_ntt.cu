@@ -1,0 +1,3 @@
+// CTRU-Prime-761: products by the incomplete transform.
+#define SET 761
+#include "entries_ntt.cuh"

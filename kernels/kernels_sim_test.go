@@ -1,0 +1,103 @@
+//go:build sim
+
+package kernels_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/internal/bench"
+	"github.com/ctrutls/ctrutls/kernels"
+	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
+)
+
+var seed = flag.Uint64("kernels.seed", rand.Uint64(), "what the random cases, and the orders of threads, depend on")
+
+// simulator opens the simulated card for a test, in a random order of threads.
+func simulator(t *testing.T) (*bench.Card, driver.Stream, *simctl.Sim) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	path, err := simctl.Library()
+	check(t, err)
+	sim, err := simctl.Open(path)
+	check(t, err)
+	sim.Reset()
+	sim.SetSeed(*seed)
+	card, err := bench.OpenCard(path, 0)
+	check(t, err)
+	stream, err := card.API.StreamCreate(0)
+	check(t, err)
+	t.Logf("seed %d", *seed)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the simulator's last fault: %s", sim.LastFault())
+			sim.Reset()
+			return
+		}
+		check(t, card.API.StreamDestroy(stream))
+		check(t, card.Close())
+	})
+	return card, stream, sim
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shapes lists the shapes that an operation has with a multiplication.
+func shapes(op kernels.Operation, m kernels.Multiplication) []kernels.Shape {
+	switch {
+	case m == kernels.MMA && op != kernels.KeyGen:
+		return []kernels.Shape{kernels.One, kernels.Split, kernels.SplitWarp, kernels.Tile}
+	case m == kernels.MMA:
+		return []kernels.Shape{kernels.Split, kernels.SplitWarp}
+	default:
+		return []kernels.Shape{kernels.Split}
+	}
+}
+
+// Every set, operation, multiplication and shape gives what the CPU gives, for odd batches with invalid keys in them.
+func TestKernels(t *testing.T) {
+	for _, n := range []int{653, 761, 1277} {
+		set, err := kernels.NewSet(n)
+		check(t, err)
+		for _, op := range kernels.Operations() {
+			for _, m := range kernels.Multiplications() {
+				for _, shape := range shapes(op, m) {
+					t.Run(fmt.Sprintf("%d/%s/%s/%s", n, op, m, shape), func(t *testing.T) {
+						card, stream, _ := simulator(t)
+						for i, batch := range batches(shape, m) {
+							table := 0
+							if op == kernels.Decaps && i%2 == 1 {
+								table = 5
+							}
+							c, err := bench.NewCase(set, op, batch, bench.CaseOptions{Table: table, Invalid: true}, *seed+uint64(i))
+							check(t, err)
+							group := 0
+							if op == kernels.KeyGen && i > 0 {
+								group = 4
+							}
+							check(t, card.RunCase(c, kernels.Options{Multiplication: m, Shape: shape, Group: group}, stream, i%2 == 0))
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// batches are the sizes to test: few where the simulator is slow.
+func batches(shape kernels.Shape, m kernels.Multiplication) []int {
+	if m != kernels.MMA {
+		return []int{1, 7}
+	}
+	return []int{1, 2, 31}
+}

@@ -1,0 +1,366 @@
+package kernels
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// A Buffer is a piece of device memory that a plan's launches use. Its address is aligned to 256 bytes.
+type Buffer uint8
+
+const (
+	Input   Buffer = iota // rows of Set.InputSize
+	Output                // rows of Set.OutputSize
+	Status                // a uint32 an operation
+	Scratch               // Plan.ScratchSize bytes, wiped by the launches
+	Table                 // secret keys, Options.Table rows of Set.SecretKeySize
+	Index                 // with a table, a uint32 an operation: the row of its secret key
+)
+
+// maxArgs is the most arguments a kernel takes: decaps_select's.
+const maxArgs = 14
+
+// An Arg is a kernel's argument: an address in a buffer (64 bits) or a number (32 bits).
+type Arg struct {
+	Pointer bool
+	Buffer  Buffer
+	Offset  int    // bytes into the buffer, if a pointer
+	Value   uint32 // if a number
+}
+
+// A Launch is one kernel launch.
+type Launch struct {
+	Module Module
+	Kernel string // the entry in Module
+	Grid   [2]uint32
+	Block  uint32 // threads
+	Shared int    // dynamic shared memory a block, bytes; may be more than the 48 KiB that need no permission
+	args   [maxArgs]Arg
+	count  int
+}
+
+// Args returns the arguments in order.
+func (l *Launch) Args() []Arg { return l.args[:l.count] }
+
+func (l *Launch) pointer(b Buffer, offset int) *Launch {
+	l.args[l.count] = Arg{Pointer: true, Buffer: b, Offset: offset}
+	l.count++
+	return l
+}
+
+func (l *Launch) number(v int) *Launch {
+	l.args[l.count] = Arg{Value: uint32(v)}
+	l.count++
+	return l
+}
+
+// A Plan is a batch's launches, in order. A Plan that is filled again reuses its memory.
+type Plan struct {
+	Operation      Operation
+	Multiplication Multiplication
+	Shape          Shape
+	Batch          int
+	InputSize      int // bytes of the batch's input rows, and so on
+	OutputSize     int
+	StatusSize     int
+	ScratchSize    int
+	Launches       []Launch
+}
+
+// Device is what a plan has to know of a card.
+type Device struct {
+	Multiprocessors int
+}
+
+// Options choose among the ways to run a batch. The zero value leaves every choice to Plan.
+type Options struct {
+	Multiplication Multiplication
+	Shape          Shape
+	// Table is the number of secret keys in the table from which Decaps takes them by Index; 0 means that each input
+	// row begins with its own.
+	Table int
+	// Group is the number of keys that share an inversion, a power of two; 0 chooses.
+	Group int
+	// Blocks is how many blocks of the products' kernels each multiprocessor is given, at most 3; 0 chooses.
+	// Fewer leave room for another stream's hashes.
+	Blocks int
+}
+
+// MaxBatch is the most operations a plan can have. It keeps every size in bytes below 2^31.
+const MaxBatch = 1 << 19
+
+const (
+	warpSize      = 32
+	productWarps  = 4 // of a block whose warps multiply on their own
+	productBlocks = 3 // that a multiprocessor's registers hold
+	// Below oneBatch operations a multiprocessor, a block an operation is done soonest; from tileBatch on, hashing and
+	// multiplying in one launch pays.
+	oneBatch  = 16
+	tileBatch = productBlocks * productWarps * warpSize
+	// Hashes a warp a state are six times as much work as a thread a state, and four times as fast while the card is not full.
+	warpHashBatch = 8
+)
+
+// Plan fills p with the launches that run n operations, or says what cannot be.
+func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
+	if n < 1 || n > MaxBatch {
+		return fmt.Errorf("kernels: a batch has 1 to %d operations, not %d", MaxBatch, n)
+	}
+	if dev.Multiprocessors < 1 {
+		return fmt.Errorf("kernels: a device has at least one multiprocessor, not %d", dev.Multiprocessors)
+	}
+	if o.Table < 0 || o.Table > MaxBatch || o.Table > 0 && op != Decaps {
+		return fmt.Errorf("kernels: %s cannot use a table of %d secret keys", op, o.Table)
+	}
+	if o.Group < 0 || o.Group == 1 || o.Group&(o.Group-1) != 0 || o.Group > maxGroup {
+		return fmt.Errorf("kernels: %d keys cannot share an inversion: a group is a power of two from 2 to %d", o.Group, maxGroup)
+	}
+	if o.Blocks < 0 || o.Blocks > productBlocks {
+		return fmt.Errorf("kernels: a multiprocessor holds at most %d blocks of products, not %d", productBlocks, o.Blocks)
+	}
+	if o.Blocks == 0 {
+		o.Blocks = productBlocks
+	}
+	if o.Multiplication == DefaultMultiplication {
+		o.Multiplication = MMA
+	}
+	if o.Shape == DefaultShape {
+		o.Shape = defaultShape(op, n, dev, o.Multiplication)
+	}
+	if o.Multiplication != MMA && (o.Shape == One || o.Shape == Tile) {
+		return fmt.Errorf("kernels: shape %s is for multiplication mma only, not %s", o.Shape, o.Multiplication)
+	}
+	if op == KeyGen && (o.Shape == One || o.Shape == Tile) {
+		return fmt.Errorf("kernels: keygen has no shape %s", o.Shape)
+	}
+	*p = Plan{
+		Operation:      op,
+		Multiplication: o.Multiplication,
+		Shape:          o.Shape,
+		Batch:          n,
+		InputSize:      n * s.InputSize(op, o.Table > 0),
+		OutputSize:     n * s.OutputSize(op),
+		StatusSize:     4 * n,
+		Launches:       p.Launches[:0],
+	}
+	b := builder{set: s, plan: p, dev: dev, options: o}
+	switch op {
+	case Encaps:
+		b.encaps()
+	case Decaps:
+		b.decaps()
+	case KeyGen:
+		b.keygen()
+	default:
+		return fmt.Errorf("kernels: there is no operation %s", op)
+	}
+	return nil
+}
+
+// defaultShape chooses by the batch's size.
+func defaultShape(op Operation, n int, dev Device, mul Multiplication) Shape {
+	each := n / dev.Multiprocessors
+	switch {
+	case mul == MMA && op != KeyGen && each < oneBatch:
+		return One
+	case mul == MMA && op != KeyGen && each >= tileBatch:
+		return Tile
+	case each < warpHashBatch:
+		return SplitWarp
+	default:
+		return Split
+	}
+}
+
+// builder appends a plan's launches.
+type builder struct {
+	set     *Set
+	plan    *Plan
+	dev     Device
+	options Options
+}
+
+// scratch reserves bytes of scratch memory, and returns their offset.
+func (b *builder) scratch(bytes int) int {
+	const align = 256 // of allocations, so also of what lies in them
+	at := b.plan.ScratchSize
+	b.plan.ScratchSize = (at + bytes + align - 1) &^ (align - 1)
+	return at
+}
+
+// launch appends a launch of a kernel of the base module. The pointer is good until the next one is appended.
+func (b *builder) launch(kernel string, grid [2]uint32, block, shared int) *Launch {
+	b.plan.Launches = append(b.plan.Launches, Launch{
+		Module: Module{b.set.n, MMA},
+		Kernel: fmt.Sprintf("%s_%d", kernel, b.set.n),
+		Grid:   grid,
+		Block:  uint32(block),
+		Shared: shared,
+	})
+	return &b.plan.Launches[len(b.plan.Launches)-1]
+}
+
+// hash appends a launch for n operations, one a thread, in as small blocks as give every multiprocessor some.
+func (b *builder) hash(kernel string, n, rows int) *Launch {
+	block := 4 * warpSize
+	for block > warpSize && n < block*b.dev.Multiprocessors {
+		block /= 2
+	}
+	return b.launch(kernel, [2]uint32{uint32(ceilDiv(n, block)), uint32(rows)}, block, 0)
+}
+
+// product appends a launch for n products; warpShared is a warp's shared memory with the Tensor Cores.
+func (b *builder) product(kernel string, n, warpShared int) *Launch {
+	s := b.set
+	switch b.options.Multiplication {
+	case NTT:
+		return b.blocks(kernel, n, s.nttThreads, s.nttBlock)
+	case Tiled:
+		return b.blocks(kernel, n, s.tiledThreads, s.tiledBlock)
+	}
+	warps := b.productWarps(n)
+	grid := min(ceilDiv(n, warps), b.dev.Multiprocessors*b.options.Blocks*productWarps/warps)
+	return b.launch(kernel+"_mma", [2]uint32{uint32(grid), 1}, warps*warpSize, warps*warpShared)
+}
+
+// productWarps returns the warps of a block for n products: fewer while there are multiprocessors without work.
+func (b *builder) productWarps(n int) int {
+	warps := productWarps
+	for warps > 1 && n < warps*b.dev.Multiprocessors*b.options.Blocks {
+		warps /= 2
+	}
+	return warps
+}
+
+// blocks appends a launch for n products of a block each. The grid is bounded: blocks take several.
+func (b *builder) blocks(kernel string, n, threads, shared int) *Launch {
+	const resident = 12 // blocks of a multiprocessor at most, by threads
+	l := b.launch(fmt.Sprintf("%s_%s", kernel, b.options.Multiplication), [2]uint32{uint32(min(n, b.dev.Multiprocessors*resident)), 1}, threads, shared)
+	l.Module.Multiplication = b.options.Multiplication
+	return l
+}
+
+// tile appends a launch in which every warp takes 32 operations at a time, and returns it and the scratch rows it needs.
+func (b *builder) tile(kernel string, n, warpShared int) (l *Launch, rows int) {
+	tiles := ceilDiv(n, warpSize)
+	warps := b.productWarps(tiles)
+	grid := min(ceilDiv(tiles, warps), b.dev.Multiprocessors*b.options.Blocks*productWarps/warps)
+	return b.launch(kernel, [2]uint32{uint32(grid), 1}, warps*warpSize, warps*warpShared), grid * warps * warpSize
+}
+
+// rows are the scratch arrays of Encaps and Decaps.
+type rows struct{ messages, coins, keys, rejects int }
+
+func (b *builder) rows(n int, rejects bool) rows {
+	s := b.set
+	r := rows{messages: b.scratch(n * s.messageRow), coins: b.scratch(n * s.coinRow), keys: b.scratch(n * SeedSize)}
+	if rejects {
+		r.rejects = b.scratch(n * SeedSize)
+	}
+	return r
+}
+
+func (l *Launch) input(s *Set, op Operation) *Launch {
+	return l.pointer(Input, 0).number(s.InputSize(op, false))
+}
+func (l *Launch) output(s *Set, op Operation) *Launch {
+	return l.pointer(Output, 0).number(s.OutputSize(op)).pointer(Status, 0)
+}
+func (l *Launch) scratch(r rows) *Launch {
+	return l.pointer(Scratch, r.messages).pointer(Scratch, r.coins).pointer(Scratch, r.keys)
+}
+
+func (b *builder) encaps() {
+	s, n := b.set, b.plan.Batch
+	switch b.plan.Shape {
+	case One:
+		b.launch("encaps_one", [2]uint32{uint32(n), 1}, 4*warpSize, s.encapsOne).input(s, Encaps).output(s, Encaps)
+	case Tile:
+		l, count := b.tile("encaps_tile", n, s.encryptor)
+		l.input(s, Encaps).scratch(b.rows(count, false)).output(s, Encaps).number(n)
+	default:
+		r := b.rows(n, false)
+		if b.plan.Shape == SplitWarp {
+			b.launch("encaps_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0).input(s, Encaps).scratch(r).number(n)
+		} else {
+			b.hash("encaps_hash", n, 1).input(s, Encaps).scratch(r).number(n)
+		}
+		b.product("encaps_product", n, s.encryptor).input(s, Encaps).scratch(r).output(s, Encaps).number(n)
+	}
+}
+
+// secrets appends what Decaps's kernels begin with: where secret keys and ciphertexts lie.
+func (b *builder) secrets(l *Launch) *Launch {
+	s := b.set
+	if b.options.Table > 0 {
+		return l.pointer(Table, 0).number(s.secret).pointer(Index, 0).number(b.options.Table).pointer(Input, 0).number(s.cipher)
+	}
+	row := s.secret + s.cipher
+	return l.pointer(Input, 0).number(row).pointer(Input, 0).number(0).pointer(Input, s.secret).number(row)
+}
+
+func (b *builder) decaps() {
+	s, n := b.set, b.plan.Batch
+	switch b.plan.Shape {
+	case One:
+		b.secrets(b.launch("decaps_one", [2]uint32{uint32(n), 1}, 5*warpSize, s.decapsOne)).output(s, Decaps)
+	case Tile:
+		l, count := b.tile("decaps_tile", n, s.selector)
+		r := b.rows(count, true)
+		b.secrets(l).scratch(r).pointer(Scratch, r.rejects).output(s, Decaps).number(n)
+	default:
+		r := b.rows(n, true)
+		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)
+		var hash *Launch
+		if b.plan.Shape == SplitWarp {
+			hash = b.launch("decaps_hash_warp", [2]uint32{uint32(n), 2}, warpSize, 0)
+		} else {
+			hash = b.hash("decaps_hash", n, 2)
+		}
+		b.secrets(hash).scratch(r).pointer(Scratch, r.rejects).number(n)
+		b.secrets(b.product("decaps_select", n, s.selector)).scratch(r).pointer(Scratch, r.rejects).output(s, Decaps).number(n)
+	}
+}
+
+const (
+	maxGroup = 1 << 10
+	// An inversion takes as long as about a hundred keys' products on the multiprocessor it runs on, and a card has many:
+	// groups are as large as leave each multiprocessor an inversion of its own.
+	minGroup = 2
+)
+
+// group returns how many keys share an inversion: a power of two, such that there is about one group a multiprocessor.
+func (b *builder) group() int {
+	if b.options.Group != 0 {
+		return b.options.Group
+	}
+	each := max(b.plan.Batch/b.dev.Multiprocessors, 1)
+	return min(max(1<<bits.Len(uint(each-1)), minGroup), maxGroup)
+}
+
+func (b *builder) keygen() {
+	s, n, group := b.set, b.plan.Batch, b.group()
+	levels := bits.Len(uint(group)) - 1
+	padded := ceilDiv(n, group) * group // operations past n count as f = 1
+	coins := b.scratch(n * s.keyCoinRow)
+	level := make([]int, levels+1) // offset of level t, which has padded >> t rows
+	for t := 1; t <= levels; t++ {
+		level[t] = b.scratch(padded >> t * s.residueRow)
+	}
+	if b.plan.Shape == SplitWarp {
+		b.launch("keygen_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0).input(s, KeyGen).pointer(Scratch, coins).number(n)
+	} else {
+		b.hash("keygen_hash", n, 1).input(s, KeyGen).pointer(Scratch, coins).number(n)
+	}
+	b.product("keygen_pairs", padded/2, s.keyPairs).pointer(Scratch, coins).pointer(Scratch, level[1]).number(padded / 2).number(n)
+	for t := 2; t <= levels; t++ {
+		b.product("keygen_up", padded>>t, s.keyUp).pointer(Scratch, level[t-1]).pointer(Scratch, level[t]).number(padded >> t)
+	}
+	b.launch("keygen_inverse", [2]uint32{uint32(padded >> levels), 1}, s.inversionThreads, 0).pointer(Scratch, level[levels])
+	for t := levels; t >= 2; t-- {
+		b.product("keygen_down", padded>>t, s.keyDown).pointer(Scratch, level[t]).pointer(Scratch, level[t-1]).number(padded >> t)
+	}
+	b.product("keygen_finish", ceilDiv(n, 2), s.keyFinish).input(s, KeyGen).pointer(Scratch, coins).pointer(Scratch, level[1]).output(s, KeyGen).number(n)
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,83 @@
+package provider
+
+import (
+	"context"
+	"crypto/ecdh"
+
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
+)
+
+// x25519Size is the size in bytes of an X25519 private key, public key and
+// shared secret (RFC 7748, section 5).
+const x25519Size = 32
+
+// operation is what a request asks for.
+type operation uint8
+
+const (
+	opGenerateKey operation = iota
+	opEncapsulate
+	opDecapsulate
+	opServerExchange
+	opClientFinish
+	operations
+)
+
+func (op operation) String() string {
+	return [...]string{"generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish"}[op]
+}
+
+// request is one operation. Everything an engine needs is in it, randomness
+// included, so that every engine gives the same bytes:
+//
+//	                  peer                own                    out
+//	opGenerateKey     -                   seed || z (64)         secret key
+//	opEncapsulate     public key          seed (32)              ct || shared key (32)
+//	opDecapsulate     ct                  secret key             shared key (32)
+//	opServerExchange  x25519 || pk        x25519 private || seed x25519 || ct || secret (64)
+//	opClientFinish    x25519 || ct        secret key, and x      secret (64)
+//
+// The caller has checked the length of peer and own, and has made out of
+// exactly outSize bytes. Where publicKey or privateKey is set it is the parsed
+// form of the KEM key named in the table, which then need not be there packed.
+type request struct {
+	op         operation
+	scheme     *ctruprime.Scheme
+	peer       []byte
+	own        []byte
+	x          *ecdh.PrivateKey
+	publicKey  *ctruprime.PublicKey
+	privateKey *ctruprime.PrivateKey
+	out        []byte
+	err        error
+}
+
+// outSize is the length in bytes of an operation's result.
+func outSize(op operation, s *ctruprime.Scheme) int {
+	switch op {
+	case opGenerateKey:
+		return s.PrivateKeySize()
+	case opEncapsulate:
+		return s.CiphertextSize() + s.SharedKeySize()
+	case opDecapsulate:
+		return s.SharedKeySize()
+	case opServerExchange:
+		return x25519Size + s.CiphertextSize() + x25519Size + s.SharedKeySize()
+	case opClientFinish:
+		return x25519Size + s.SharedKeySize()
+	}
+	panic("provider: unknown operation")
+}
+
+// engine carries out requests. It is the one seam between the calls of a
+// Provider and whatever serves them.
+type engine interface {
+	name() string
+	// serve carries out every request of the batch and sets its err. It returns
+	// when all are done or ctx has ended; a request that was not carried out by
+	// then has ctx's cause for its err. Once serve has returned, the engine
+	// touches no memory of the batch any more. serve may be called concurrently.
+	serve(ctx context.Context, batch []request)
+	// close waits for nothing: the Provider calls it when no serve is running.
+	close()
+}

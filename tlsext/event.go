@@ -1,0 +1,47 @@
+package tlsext
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+)
+
+// Event tells of a key exchange with one of this package's groups: on a server
+// when its share is made or refused, on a client when the secret is computed, or
+// its own share could not be made. A client whose server took another group sees
+// none, nor does a key exchange of crypto/tls's own.
+type Event struct {
+	Group  tls.CurveID
+	Server bool // the server's side; otherwise the client's
+	// Duration is the time spent in the provider, waiting included. On a client
+	// it is that of making the share and of computing the secret together.
+	Duration time.Duration
+	// Err is nil on success. A fault of the peer's is a [provider.PeerError],
+	// answered with illegal_parameter; any other with internal_error. It holds no
+	// key material.
+	Err error
+}
+
+// Observe makes f receive the [Event] of every handshake, with the handshake's
+// context. f runs in the handshake's goroutine, so it has to be quick, and
+// concurrently with itself.
+func Observe(f func(context.Context, Event)) Option {
+	return func(e *exchanger) { e.observe = f }
+}
+
+type observerKey struct{}
+
+// WithObserver returns a context under which f, too, receives the [Event] of each
+// handshake; as with [Observe], in the handshake's goroutine.
+func WithObserver(ctx context.Context, f func(Event)) context.Context {
+	return context.WithValue(ctx, observerKey{}, f)
+}
+
+func (e *exchanger) report(ctx context.Context, event Event) {
+	if e.observe != nil {
+		e.observe(ctx, event)
+	}
+	if f, ok := ctx.Value(observerKey{}).(func(Event)); ok && f != nil {
+		f(event)
+	}
+}
