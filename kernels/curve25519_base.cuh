@@ -91,7 +91,8 @@ template <int threads> __device__ __forceinline__ void base_thread(const Batch &
         const Niels point = pick(entry, digit.entry);
         sum = w == 0 ? extend(point, digit.negative) : add(sum, point, digit.negative);
     }
-    const Tight numerator = tighten(sum.z + sum.y), denominator = tighten(sum.z - sum.y);
+    const Loose numerator = sum.z + sum.y;
+    const Tight denominator = tighten(sum.z - sum.y);
     __syncthreads();   // the digits have been read
     const Tight u = canonical(numerator * block_invert(denominator, columns, thread));
     lanes::wipe(columns, thread);
@@ -128,7 +129,7 @@ __device__ __forceinline__ void base_lanes4(const Batch &batch, int block) {
         const int from = lane ^ distance;
         sum = add(sum, {shuffle(sum.x, from), shuffle(sum.y, from), shuffle(sum.z, from), shuffle(sum.t, from)});
     }
-    const Tight u = canonical(tighten(sum.z + sum.y) * invert(tighten(sum.z - sum.y)));
+    const Tight u = canonical((sum.z + sum.y) * invert_by_four(tighten(sum.z - sum.y), lane));
     if (i < batch.n && role == 0) uint256::store(batch.output(i), u.w);
 }
 

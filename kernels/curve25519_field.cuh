@@ -6,7 +6,6 @@
 // Every Tight value is a Loose one. Nothing here branches or addresses by a value.
 #pragma once
 #include "divsteps.cuh"
-#include "lanes.cuh"
 #include "uint256.cuh"
 
 namespace curve25519 {
@@ -149,11 +148,15 @@ __device__ __forceinline__ Tight canonical(const Tight &a) {
     return r;
 }
 
-// invert gives 1/a in [0, p), and 0 for 0, by division steps.
+// invert gives 1/a in [0, p), and 0 for 0. invert_by_four does so on four neighbouring lanes that share a, in less time.
 __device__ __forceinline__ Tight invert(const Tight &a) {
-    const Tight c = canonical(a);
     Tight r;
-    divsteps::invert(c.w, divsteps::modulus_25519, r.w);
+    divsteps::invert(canonical(a).w, divsteps::modulus_25519, r.w);
+    return r;
+}
+__device__ __forceinline__ Tight invert_by_four(const Tight &a, int lane) {
+    Tight r;
+    divsteps::invert_by_four(canonical(a).w, divsteps::modulus_25519, lane, r.w);
     return r;
 }
 

@@ -111,7 +111,8 @@ __device__ __forceinline__ void ladder_lanes4(const Batch &batch, uint32_t *stat
         v = select(second, last, odd);
     }
     lanes::wipe(columns, lane);
-    finish(batch, status, role == 0 ? i : batch.n, v, invert(shuffle(v, neighbour)));
+    const Tight x = shuffle(v, lane - role), z = shuffle(v, lane - role + 1);
+    finish(batch, status, role == 0 ? i : batch.n, x, invert_by_four(z, lane));
 }
 
 // ---- Two lanes a ladder: the even one doubles, the odd one adds ----

@@ -26,9 +26,8 @@ __device__ __forceinline__ Limbs operator+(const Limbs &a, const Limbs &b) { ret
 __device__ __forceinline__ Limbs operator^(const Limbs &a, uint32_t mask) { return {a.even ^ mask, a.odd ^ mask}; }
 __device__ __forceinline__ Limbs operator&(const Limbs &a, uint32_t mask) { return {a.even & mask, a.odd & mask}; }
 
-// choose gives b for a mask of all ones, a for zero.
 __device__ __forceinline__ Limbs choose(const Limbs &a, const Limbs &b, uint32_t mask) {
-    return {a.even ^ ((a.even ^ b.even) & mask), a.odd ^ ((a.odd ^ b.odd) & mask)};
+    return {lanes::choose(a.even, b.even, mask), lanes::choose(a.odd, b.odd, mask)};
 }
 
 // from_group gives what the lane in the same place of another group holds: its number is the own one XOR `distance`.
@@ -88,11 +87,11 @@ __device__ __forceinline__ Limbs multiply(const Place &place, Exchange &exchange
 #pragma unroll
     for (int i = 0; i < limbs; i += 2) {
         evens += static_cast<uint64_t>(x[i]) * y[limbs - i];
-        odds += static_cast<uint64_t>(2 * x[i + 1]) * y[limbs - 1 - i];
+        odds += static_cast<uint64_t>(x[i + 1]) * y[limbs - 1 - i];
         even_odd += static_cast<uint64_t>(x[i]) * y[limbs + 1 - i];
         odd_even += static_cast<uint64_t>(x[i + 1]) * y[limbs - i];
     }
-    const uint64_t first = evens + odds, second = even_odd + odd_even + (first >> even_bits), carry = second >> odd_bits;
+    const uint64_t first = evens + 2 * odds, second = even_odd + odd_even + (first >> even_bits), carry = second >> odd_bits;
     const uint32_t low = __shfl_sync(lanes::all, static_cast<uint32_t>(carry), place.below);
     const uint32_t high = __shfl_sync(lanes::all, static_cast<uint32_t>(carry >> 32), place.below);
     const uint64_t sum = static_cast<uint64_t>(low) * place.wrap + (static_cast<uint32_t>(first) & even_mask) + (static_cast<uint64_t>(high * place.wrap) << 32);
@@ -178,7 +177,7 @@ __device__ __forceinline__ void ladder_warp(const Batch &batch, uint32_t *status
     const Tight x = tighten(join(exchange[0].left[0])), z = tighten(join(exchange[0].left[1]));
     __syncwarp();
     lanes::wipe_words(reinterpret_cast<uint32_t *>(exchange), sizeof exchange / 4, place.lane);
-    finish(batch, status, place.lane == 0 ? i : batch.n, x, invert(z));
+    finish(batch, status, place.lane == 0 ? i : batch.n, x, invert_by_four(z, place.lane));
 }
 
 }   // namespace curve25519

@@ -10,7 +10,7 @@
 // Numbers are nine limbs of 30 bits, all but the highest non-negative. Loops run a fixed number of times, and what depends
 // on values is done by masks.
 #pragma once
-#include "device/device.h"
+#include "lanes.cuh"
 
 namespace divsteps {
 
@@ -44,42 +44,56 @@ constexpr Modulus modulus(const uint32_t (&words)[8]) {
     return m;
 }
 
+__device__ __forceinline__ Number number(const uint32_t (&w)[8]) {
+    Number r;
+#pragma unroll
+    for (int i = 0; i < limbs; i++) r.limb[i] = static_cast<int32_t>(limb_of(w, i));
+    return r;
+}
+
 constexpr uint32_t ones = 0xffffffffu;
 __constant__ const Modulus modulus_25519 = modulus({ones - 18, ones, ones, ones, ones, ones, ones, ones >> 1});
 
-// Matrix stands for [u v; q r] / 2^30. |u| + |v| <= 2^30 and |q| + |r| <= 2^30.
-struct Matrix {
-    int32_t u, v, q, r;
+// Column is a column (u, q) or (v, r) of a matrix [u v; q r] / 2^30, whose rows make the new f and g of the old ones.
+// |u| + |v| <= 2^30 and |q| + |r| <= 2^30.
+struct Column {
+    uint32_t top, bottom;
 };
 
-// steps does 30 division steps on the low 32 bits of f and g. zeta is -(delta + 1/2), negative exactly if delta > 0.
-__device__ __forceinline__ Matrix steps(int32_t &zeta, uint32_t f, uint32_t g) {
-    uint32_t u = 1, v = 0, q = 0, r = 1;
+// steps does 30 division steps on the low 32 bits of f and g, and to one or both columns of the identity matrix. zeta is
+// -(delta + 1/2), negative exactly if delta > 0.
+template <int columns> __device__ __forceinline__ void steps(int32_t &zeta, uint32_t f, uint32_t g, Column (&column)[columns]) {
 #pragma unroll 10
     for (int i = 0; i < limb_bits; i++) {
-        const uint32_t positive = static_cast<uint32_t>(zeta >> 31), odd = 0u - (g & 1);
-        g += ((f ^ positive) - positive) & odd;   // +f or -f
-        q += ((u ^ positive) - positive) & odd;
-        r += ((v ^ positive) - positive) & odd;
-        const uint32_t swap = positive & odd;     // then f becomes the old g: the new g plus f
+        const uint32_t positive = static_cast<uint32_t>(zeta >> 31), odd = 0u - (g & 1), swap = positive & odd;
+        // If g is odd the top row is added to the bottom one, or taken off if delta > 0: (x XOR -1) + 1 is -x.
+        constexpr int xor_and = 0x28;   // (a ^ b) & c in one instruction
+        const uint32_t sum = g + lop3<xor_and>(f, positive, odd) - swap;
+        f = lanes::choose(f, g, swap);
+        g = sum >> 1;
+#pragma unroll
+        for (Column &c : column) {
+            const uint32_t bottom = c.bottom + lop3<xor_and>(c.top, positive, odd) - swap;
+            c.top = lanes::choose(c.top, c.bottom, swap) << 1;   // instead of halving the bottom
+            c.bottom = bottom;
+        }
         zeta = (zeta ^ static_cast<int32_t>(swap)) - 1;
-        f += g & swap;
-        u += q & swap;
-        v += r & swap;
-        g >>= 1;
-        u <<= 1;   // the common denominator doubles
-        v <<= 1;
     }
-    return {static_cast<int32_t>(u), static_cast<int32_t>(v), static_cast<int32_t>(q), static_cast<int32_t>(r)};
 }
 
 __device__ __forceinline__ int64_t product(int32_t a, int32_t b) { return static_cast<int64_t>(a) * b; }
-__device__ __forceinline__ int32_t low_limb(int64_t x) { return static_cast<int32_t>(static_cast<uint32_t>(x) & limb_mask); }
+// low_limb gives the low 30 bits; by lop3, as a compiler that sees that they are not negative takes three instructions instead of
+// one for their products with numbers that may be.
+__device__ __forceinline__ int32_t low_limb(int64_t x) {
+    constexpr int a_and_b = 0xC0;
+    return static_cast<int32_t>(lop3<a_and_b>(static_cast<uint32_t>(x), limb_mask, 0));
+}
 
-// combine gives (a x + b y) / 2^30 for a row (a, b) of a matrix. If `modular` is all ones it does so modulo M: a multiple of M
+// combine gives (a x + b y) / 2^30 for a row (a, b) of a matrix, two's complement. If `modular` is all ones it does so modulo M: a multiple of M
 // is added that makes the sum divisible, chosen so that x and y in (-2M, M) give a result in (-2M, M). If it is
 // zero the sum is divisible already.
-__device__ __forceinline__ Number combine(int32_t a, int32_t b, const Number &x, const Number &y, const Modulus &m, uint32_t modular) {
+__device__ __forceinline__ Number combine(uint32_t row_x, uint32_t row_y, const Number &x, const Number &y, const Modulus &m, uint32_t modular) {
+    const int32_t a = static_cast<int32_t>(row_x), b = static_cast<int32_t>(row_y);
     const int32_t x_sign = x.limb[limbs - 1] >> 31, y_sign = y.limb[limbs - 1] >> 31;
     int64_t sum = product(a, x.limb[0]) + product(b, y.limb[0]);
     int32_t multiple = (a & x_sign) + (b & y_sign);   // as if M had been added to the negative ones
@@ -129,25 +143,56 @@ __device__ __forceinline__ void normalise(Number d, const Number &f, const Numbe
     }
 }
 
+// low_word gives the low 32 bits.
+__device__ __forceinline__ uint32_t low_word(const Number &x) {
+    return static_cast<uint32_t>(x.limb[0]) | static_cast<uint32_t>(x.limb[1]) << limb_bits;
+}
+
 // invert gives 1/x modulo M in [0, M) for x in [0, M), and 0 for 0. One lane does it all; lanes may have different moduli.
 __device__ __forceinline__ void invert(const uint32_t (&x)[8], const Modulus &m, uint32_t (&r)[8]) {
-    Number f = m.value, g, d = {}, e = {};
-#pragma unroll
-    for (int i = 0; i < limbs; i++) g.limb[i] = static_cast<int32_t>(limb_of(x, i));
-    e.limb[0] = 1;
+    Number f = m.value, g = number(x), d = {}, e = {{1}};
     int32_t zeta = -1;
 #pragma unroll 1
     for (int round = 0; round < rounds; round++) {
-        const uint32_t f_low = static_cast<uint32_t>(f.limb[0]) | static_cast<uint32_t>(f.limb[1]) << limb_bits;
-        const uint32_t g_low = static_cast<uint32_t>(g.limb[0]) | static_cast<uint32_t>(g.limb[1]) << limb_bits;
-        const Matrix t = steps(zeta, f_low, g_low);
-        const Number new_d = combine(t.u, t.v, d, e, m, ~0u);
-        e = combine(t.q, t.r, d, e, m, ~0u);
+        Column t[2] = {{1, 0}, {0, 1}};
+        steps(zeta, low_word(f), low_word(g), t);
+        const Number new_d = combine(t[0].top, t[1].top, d, e, m, ~0u), new_f = combine(t[0].top, t[1].top, f, g, m, 0);
+        e = combine(t[0].bottom, t[1].bottom, d, e, m, ~0u);
+        g = combine(t[0].bottom, t[1].bottom, f, g, m, 0);
         d = new_d;
-        const Number new_f = combine(t.u, t.v, f, g, m, 0);
-        g = combine(t.q, t.r, f, g, m, 0);
         f = new_f;
     }
+    normalise(d, f, m.value, r);
+}
+
+// invert_by_four does the same on four neighbouring lanes, which share x and get the result each, for when it counts that it is
+// soon there: they hold f, g, d and e. The whole warp takes part.
+__device__ __forceinline__ void invert_by_four(const uint32_t (&x)[8], const Modulus &m, int lane, uint32_t (&r)[8]) {
+    const int first = lane - lane % 4, neighbour = lane ^ 1;
+    const bool is_second = lane % 2 != 0, modular = lane % 4 >= 2;   // g or e; d or e
+    const Number g = number(x);
+    Number own, other;   // f and g, or d and e, or the other way round
+#pragma unroll
+    for (int i = 0; i < limbs; i++) {
+        const int32_t one = i == 0 ? 1 : 0;
+        own.limb[i] = modular ? (is_second ? one : 0) : is_second ? g.limb[i] : m.value.limb[i];
+        other.limb[i] = modular ? (is_second ? 0 : one) : is_second ? m.value.limb[i] : g.limb[i];
+    }
+    int32_t zeta = -1;
+#pragma unroll 1
+    for (int round = 0; round < rounds; round++) {
+        const uint32_t low = low_word(own);
+        Column t[1] = {{is_second ? 0u : 1u, is_second ? 1u : 0u}};   // each lane makes one column, and needs a row
+        steps(zeta, __shfl_sync(lanes::all, low, first), __shfl_sync(lanes::all, low, first + 1), t);
+        const uint32_t from_neighbour = __shfl_sync(lanes::all, is_second ? t[0].top : t[0].bottom, neighbour);
+        own = combine(is_second ? t[0].bottom : t[0].top, from_neighbour, own, other, m, lanes::mask_if(modular));
+#pragma unroll
+        for (int i = 0; i < limbs; i++) other.limb[i] = __shfl_sync(lanes::all, own.limb[i], neighbour);
+    }
+    Number f = {}, d;
+    f.limb[limbs - 1] = __shfl_sync(lanes::all, own.limb[limbs - 1], first);   // its sign is what counts
+#pragma unroll
+    for (int i = 0; i < limbs; i++) d.limb[i] = __shfl_sync(lanes::all, own.limb[i], first + 2);
     normalise(d, f, m.value, r);
 }
 
