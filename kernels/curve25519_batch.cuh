@@ -1,4 +1,4 @@
-// What all shapes of X25519 share: rows of a batch, and inversion for a whole block.
+// What all shapes of X25519 share: rows of a batch, and inverses for a whole block.
 //
 //   in    private key || u-coordinate, or for a fixed base the private key alone
 //   out   the result's u-coordinate
@@ -6,6 +6,7 @@
 // 32 bytes each, encoded as RFC 7748 says. Rows start at multiples of a stride; base and stride are multiples of 16.
 // Nobody wipes rows here but the caller. Shared memory that held secrets is cleared before a block ends.
 #pragma once
+#include "batch_inverse.cuh"
 #include "curve25519_field.cuh"
 
 namespace curve25519 {
@@ -26,30 +27,11 @@ struct Batch {
     __device__ __forceinline__ uint8_t *output(int i) const { return out + static_cast<size_t>(i) * out_stride; }
 };
 
-// block_invert inverts one value a thread, none of them zero, by Montgomery's trick: each lane of the first warp multiplies
-// the values of its threads together, inverts the product, and takes the factors off again. It leaves the columns with the
-// inverses.
+// block_invert inverts one value a thread, none of them zero, and leaves the columns with the inverses.
 template <int rows, int threads> __device__ __forceinline__ Tight block_invert(const Tight &z, lanes::Columns<rows, threads> &columns, int thread) {
-    constexpr int warp_size = lanes::warp_size, each = threads / warp_size;
     lanes::put(columns, thread, z.w);
     __syncthreads();
-    if (thread < warp_size) {
-        Tight product[each], factor;   // product[m]: of the first m + 1 values
-        lanes::get(columns, thread, product[0].w);
-#pragma unroll
-        for (int m = 1; m < each; m++) {
-            lanes::get(columns, thread + warp_size * m, factor.w);
-            product[m] = product[m - 1] * factor;
-        }
-        Tight inverse = invert(product[each - 1]);
-#pragma unroll
-        for (int m = each - 1; m > 0; m--) {
-            lanes::get(columns, thread + warp_size * m, factor.w);
-            lanes::put(columns, thread + warp_size * m, (inverse * product[m - 1]).w);
-            inverse = inverse * factor;
-        }
-        lanes::put(columns, thread, inverse.w);
-    }
+    if (thread < lanes::warp_size) batch_inverse::invert_columns<Tight>(columns, thread);
     __syncthreads();
     Tight r;
     lanes::get(columns, thread, r.w);

@@ -21,6 +21,7 @@ struct Tight : Loose {};
 // 2^255 = fold and so 2^256 = 2 * fold modulo p.
 constexpr uint32_t fold = 19;
 constexpr uint32_t below_255 = 0x7fffffffu;   // mask of the top word that leaves 2^255 - 1
+static __constant__ constexpr divsteps::Modulus modulus = divsteps::modulus({~0u - (fold - 1), ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, below_255});
 
 // constant gives a small number.
 __device__ __forceinline__ Tight constant(uint32_t x) {
@@ -151,12 +152,12 @@ __device__ __forceinline__ Tight canonical(const Tight &a) {
 // invert gives 1/a in [0, p), and 0 for 0. invert_by_four does so on four neighbouring lanes that share a, in less time.
 __device__ __forceinline__ Tight invert(const Tight &a) {
     Tight r;
-    divsteps::invert(canonical(a).w, divsteps::modulus_25519, r.w);
+    divsteps::invert(canonical(a).w, modulus, r.w);
     return r;
 }
 __device__ __forceinline__ Tight invert_by_four(const Tight &a, int lane) {
     Tight r;
-    divsteps::invert_by_four(canonical(a).w, divsteps::modulus_25519, lane, r.w);
+    divsteps::invert_by_four(canonical(a).w, modulus, lane, r.w);
     return r;
 }
 

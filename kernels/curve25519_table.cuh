@@ -6,10 +6,10 @@
 namespace curve25519 {
 
 // 2d.
-constexpr Tight twice_d = {{0x26b2f159, 0xebd69b94, 0x8283b156, 0x00e0149a, 0xeef3d130, 0x198e80f2, 0x56dffce7, 0x2406d9dc}};
+static __constant__ constexpr Tight twice_d = {{0x26b2f159, 0xebd69b94, 0x8283b156, 0x00e0149a, 0xeef3d130, 0x198e80f2, 0x56dffce7, 0x2406d9dc}};
 
 // The base point's order less 1.
-constexpr uint32_t order_minus_1[words] = {0x5cf5d3ec, 0x5812631a, 0xa2f79cd6, 0x14def9de, 0x00000000, 0x00000000, 0x00000000, 0x10000000};
+static __constant__ constexpr uint32_t order_minus_1[words] = {0x5cf5d3ec, 0x5812631a, 0xa2f79cd6, 0x14def9de, 0x00000000, 0x00000000, 0x00000000, 0x10000000};
 
 // The odd multiples of the base point, 24 words each.
 static __device__ __align__(16) uint32_t table[33792] = {

@@ -51,9 +51,6 @@ __device__ __forceinline__ Number number(const uint32_t (&w)[8]) {
     return r;
 }
 
-constexpr uint32_t ones = 0xffffffffu;
-__constant__ const Modulus modulus_25519 = modulus({ones - 18, ones, ones, ones, ones, ones, ones, ones >> 1});
-
 // Column is a column (u, q) or (v, r) of a matrix [u v; q r] / 2^30, whose rows make the new f and g of the old ones.
 // |u| + |v| <= 2^30 and |q| + |r| <= 2^30.
 struct Column {

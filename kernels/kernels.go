@@ -24,6 +24,7 @@ type Curve int
 const (
 	NoCurve    Curve = iota
 	Curve25519       // RFC 7748
+	P256             // NIST's, FIPS 186-5
 )
 
 // String returns the name of the curve's module.
@@ -33,6 +34,8 @@ func (c Curve) String() string {
 		return "none"
 	case Curve25519:
 		return "curve25519"
+	case P256:
+		return "p256"
 	}
 	return fmt.Sprintf("Curve(%d)", int(c))
 }
