@@ -30,25 +30,27 @@ build: ## bin/tlsproxy, with the hook, static
 
 check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
+	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 
 test: test-race test-nocgo test-oracle test-toolchains test-programs ## every test
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GOTLS) test -race ./...
+	cd interop/grpc && CGO_ENABLED=1 $(GOTLS) test -race ./...
 
 test-nocgo: check ## the same tests without cgo
 
 test-oracle: ## the scheme against the independent Python model
 	scripts/need.sh python3=python3
-	$(GO) test -tags oracle -run Oracle ./provider/ctruprime -oracle.n=$(ORACLE)
+	$(GO) test -tags oracle -run Oracle -timeout 120m ./provider/ctruprime -oracle.n=$(ORACLE)
 
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
-	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains ./tlsext/gotls
+	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
 
-test-programs: ## with curl, openssl and gRPC against the proxy
+test-programs: ## with curl and openssl against the proxy
 	scripts/need.sh curl=curl openssl=openssl
-	$(GOTLS) test -tags programs ./interop/...
+	$(GOTLS) test -tags programs ./interop
 
 test-soak: ## 20,000 handshakes in a row through the proxy
 	$(GOTLS) test -tags soak -timeout 30m ./interop/...
@@ -59,10 +61,16 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	$(GOTLS) vet -tags "$(ALL_TAGS)" ./...
 	$(GOTLS) vet -tags nogpu ./...
 	$(TOOL) staticcheck -tags "$(ALL_TAGS)" ./...
+	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
 fuzz: ## each fuzz target for a short while
 	scripts/fuzz.sh $(FUZZTIME)
+
+bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
+	@mkdir -p build
+	$(GO) test -run '^$$' -bench 'capsul|Generate|Standard' -count 6 ./provider/ctruprime | tee build/bench.txt
+	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built
 	rm -rf bin build

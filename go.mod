@@ -5,12 +5,17 @@ go 1.26.0
 tool github.com/ctrutls/ctrutls/tlsext/gotls
 
 require (
-	github.com/alecthomas/kong v1.17.0 // indirect
-	github.com/cloudflare/circl v1.6.5 // indirect
+	github.com/alecthomas/kong v1.17.0
+	github.com/cloudflare/circl v1.6.5
+	github.com/coder/websocket v1.8.15
+	github.com/goccy/go-yaml v1.19.2
+	go.uber.org/goleak v1.3.0
+	golang.org/x/crypto v0.58.0
+	golang.org/x/net v0.62.0
+)
+
+require (
 	github.com/ebitengine/purego v0.11.3 // indirect
-	github.com/goccy/go-yaml v1.19.2 // indirect
-	go.uber.org/goleak v1.3.0 // indirect
-	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )

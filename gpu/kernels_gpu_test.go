@@ -40,6 +40,14 @@ func card(t testing.TB) (*bench.Card, driver.Stream) {
 	return c, stream
 }
 
+// bind lets a subtest, which runs on a thread of its own, use the card.
+func bind(t testing.TB, c *bench.Card) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	check(t, c.Bind())
+}
+
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -73,6 +81,7 @@ func TestKernels(t *testing.T) {
 		for _, op := range kernels.Operations() {
 			for _, m := range kernels.Multiplications() {
 				t.Run(fmt.Sprintf("%d/%s/%s", n, op, m), func(t *testing.T) {
+					bind(t, c)
 					total := *otherRows
 					if m == kernels.MMA {
 						total = *rows
@@ -94,8 +103,8 @@ func checkRows(t *testing.T, c *bench.Card, set *kernels.Set, op kernels.Operati
 			o.Shape = kernels.Tile // the other shape in one launch; One was there for the small batches
 		}
 		table := 0
-		if op == kernels.Decaps && i%2 == 1 {
-			table = 1000
+		if i%2 == 1 {
+			table = map[kernels.Operation]int{kernels.Encaps: i / 8 % 2, kernels.Decaps: 1000}[op]
 		}
 		k, err := bench.NewCase(set, op, batch, bench.CaseOptions{Table: table, Invalid: true}, *seed+uint64(i))
 		check(t, err)
@@ -112,6 +121,7 @@ func TestBatchSizes(t *testing.T) {
 			for _, m := range kernels.Multiplications() {
 				for _, shape := range shapes(op, m) {
 					t.Run(fmt.Sprintf("%d/%s/%s/%s", n, op, m, shape), func(t *testing.T) {
+						bind(t, c)
 						for i, batch := range []int{1, 2, 3, 5, 31, 32, 33, 127, 131, 257, 1009, 2048} {
 							k, err := bench.NewCase(newSet(t, n), op, batch, bench.CaseOptions{Invalid: true}, *seed+uint64(i))
 							check(t, err)
@@ -152,8 +162,43 @@ func BenchmarkResident(b *testing.B) {
 							continue
 						}
 						b.Run(fmt.Sprintf("%d/%s/%s/%s/%d", n, op, m, shape, batch), func(b *testing.B) {
+							bind(b, c)
 							for range b.N {
-								d, _, err := c.Resident(k, batch, kernels.Options{Multiplication: m, Shape: shape, Table: table}, stream)
+								d, _, err := c.Resident(k, batch, kernels.Options{Multiplication: m, Shape: shape, Table: table}, bench.AllLaunches, stream)
+								check(b, err)
+								b.ReportMetric(mega(batch, d), "M/s")
+								b.ReportMetric(float64(d.Nanoseconds())/1e3, "us/batch")
+							}
+							b.ReportMetric(0, "ns/op")
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkLaunches prints where a batch's time goes, launch by launch, and so the products alone by multiplication.
+func BenchmarkLaunches(b *testing.B) {
+	c, stream := card(b)
+	for _, n := range measuredSets() {
+		for _, op := range kernels.Operations() {
+			table := 0
+			if op == kernels.Decaps {
+				table = 4096
+			}
+			k, err := bench.NewCase(newSet(b, n), op, 8192, bench.CaseOptions{Table: table}, *seed)
+			check(b, err)
+			for _, m := range kernels.Multiplications() {
+				for _, batch := range []int{1, 64, 1024, 8192, 65536} {
+					o := kernels.Options{Multiplication: m, Shape: kernels.Split, Table: table}
+					var p kernels.Plan
+					check(b, k.Set.Plan(&p, op, batch, c.Device(), o))
+					for launch, l := range p.Launches {
+						b.Run(fmt.Sprintf("%d/%d/%s/%d", n, batch, l.Kernel, launch), func(b *testing.B) {
+							bind(b, c)
+							for range b.N {
+								d, _, err := c.Resident(k, batch, o, launch, stream)
 								check(b, err)
 								b.ReportMetric(mega(batch, d), "M/s")
 								b.ReportMetric(float64(d.Nanoseconds())/1e3, "us/batch")
@@ -176,8 +221,9 @@ func BenchmarkGroups(b *testing.B) {
 		for _, batch := range []int{16384, 65536, 262144} {
 			for group := 64; group <= 1024; group *= 2 {
 				b.Run(fmt.Sprintf("%d/%d/%d", n, batch, group), func(b *testing.B) {
+					bind(b, c)
 					for range b.N {
-						d, _, err := c.Resident(k, batch, kernels.Options{Group: group}, stream)
+						d, _, err := c.Resident(k, batch, kernels.Options{Group: group}, bench.AllLaunches, stream)
 						check(b, err)
 						b.ReportMetric(mega(batch, d), "M/s")
 					}
@@ -203,6 +249,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 			for _, chunk := range []int{4096, 8192, 16384, 32768, 65536} {
 				for _, shape := range []kernels.Shape{kernels.DefaultShape, kernels.Split} {
 					b.Run(fmt.Sprintf("%d/%s/%s/%d", n, op, shape, chunk), func(b *testing.B) {
+						bind(b, c)
 						o := bench.EndToEndOptions{Options: kernels.Options{Shape: shape, Table: table}, Chunk: chunk, Rings: 5}
 						for range b.N {
 							copies := o
@@ -245,6 +292,7 @@ func BenchmarkLatency(b *testing.B) {
 							name = "mapped"
 						}
 						b.Run(fmt.Sprintf("%d/%s/%d/%s/%s", n, op, batch, shape, name), func(b *testing.B) {
+							bind(b, c)
 							for range b.N {
 								middle, high, err := c.Latency(k, kernels.Options{Shape: shape, Table: table}, mapped, stream)
 								check(b, err)

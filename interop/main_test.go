@@ -4,16 +4,11 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/ctrutls/ctrutls/interop/internal/certs"
 )
-
-// patience bounds every wait for another process. It is far above what any
-// takes: a test that reaches it has hung.
-const patience = 2 * time.Minute
 
 // scratch is the folder of everything that the tests write.
 var scratch string

@@ -125,7 +125,7 @@ template <class P, class Mul> struct BlockSpace {
 // ---- Kernels ----
 
 template <class P, class Mul>
-__device__ __forceinline__ void encaps_product(const Mul &mul, const uint8_t *in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
+__device__ __forceinline__ void encaps_product(const Mul &mul, const uint8_t *pk, uint32_t pk_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
                                                uint8_t *out, uint32_t out_stride, uint32_t *status, int n) {
     DYNAMIC_SHARED(uint8_t, shared);
     const BlockSpace<P, Mul> s(shared);
@@ -133,7 +133,7 @@ __device__ __forceinline__ void encaps_product(const Mul &mul, const uint8_t *in
 #pragma unroll 1
     for (int i = static_cast<int>(blockIdx.x); i < n; i += static_cast<int>(gridDim.x)) {
         const size_t row = i;
-        s.load_encryption(in + row * in_stride, coins + row * P::coin_row, messages + row * P::message_row);
+        s.load_encryption(pk + row * pk_stride, coins + row * P::coin_row, messages + row * P::message_row);
         __syncthreads();
         const bool invalid = s.verdict()[0] != 0;
         s.encrypt(mul);

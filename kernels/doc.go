@@ -12,11 +12,12 @@
 //
 //	operation  input                          output         status
 //	Encaps     public key || seed    P + 32   ct || key      0, or 1: the public key is invalid, the row zero
+//	Encaps     seed, with a table    32       ct || key      the same
 //	Decaps     secret key || ct      S + C    key       32   0, or 1: the secret key is invalid, the row zero
 //	Decaps     ct, with a table      C        key       32   the same, and 1 for an index past the table
 //	KeyGen     seed || z             64       secret key S   0
 //
-// A secret key is sk_f || pk || z, so KeyGen's output rows are Decaps's table. Status is a little-endian uint32 an operation. An invalid
+// Encaps's table is one public key for the whole batch; Decaps's has any number of secret keys. A secret key is sk_f || pk || z, so KeyGen's output rows are Decaps's table. Status is a little-endian uint32 an operation. An invalid
 // row does not disturb the others.
 //
 // # Multiplications

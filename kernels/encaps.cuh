@@ -1,10 +1,11 @@
 // Encapsulation on the Tensor Cores: hashing with one operation a thread, then products with one operation a warp.
 //
-//   in    pk || seed              encaps_in_bytes an operation, rows in_stride apart, any alignment
-//   out   ct || key               encaps_out_bytes an operation, rows out_stride apart, any alignment
+//   pk      public_bytes an operation, rows pk_stride apart; 0 if all operations have one
+//   seeds   seed_bytes an operation, rows seed_stride apart
+//   out     ct || key, encaps_out_bytes an operation, rows out_stride apart
 //   status  0, or 1 for an invalid public key, whose output row is zero
 //
-// Between the two steps m, coins and K lie in scratch rows, which the second step wipes.
+// None has to be aligned. Between the two steps m, coins and K lie in scratch rows, which the second step wipes.
 #pragma once
 #include "hash.cuh"
 #include "mul_mma.cuh"
@@ -18,16 +19,16 @@ struct Scratch {
 };
 
 // encaps_hash_one makes one operation's m, coins and K, in row `row` of the scratch.
-template <class P> __device__ __forceinline__ void encaps_hash_one(const uint8_t *in, const Scratch &scratch, int row) {
-    Hash<P>::template derive<true>(in + P::public_bytes, in, reinterpret_cast<uint64_t *>(scratch.messages + static_cast<size_t>(row) * P::message_row),
+template <class P> __device__ __forceinline__ void encaps_hash_one(const uint8_t *pk, const uint8_t *seed, const Scratch &scratch, int row) {
+    Hash<P>::template derive<true>(seed, pk, reinterpret_cast<uint64_t *>(scratch.messages + static_cast<size_t>(row) * P::message_row),
                                    reinterpret_cast<uint64_t *>(scratch.keys + static_cast<size_t>(row) * seed_bytes),
                                    reinterpret_cast<uint64_t *>(scratch.coins + static_cast<size_t>(row) * P::coin_row));
 }
 
 // encaps_hash_call is the same as a call of its own, for kernels that go on to multiply: inlined there, the permutation's
 // state competes for registers with what the products keep, in every round.
-template <class P> __device__ __noinline__ void encaps_hash_call(const uint8_t *in, uint8_t *messages, uint8_t *coins, uint8_t *keys, int row) {
-    encaps_hash_one<P>(in, {messages, coins, keys}, row);
+template <class P> __device__ __noinline__ void encaps_hash_call(const uint8_t *pk, const uint8_t *seed, uint8_t *messages, uint8_t *coins, uint8_t *keys, int row) {
+    encaps_hash_one<P>(pk, seed, {messages, coins, keys}, row);
 }
 
 // Encryptor is a warp's shared memory for encryptions by the Tensor Cores.
@@ -109,23 +110,23 @@ template <class P> struct Encryptor {
 // encaps_product_rows makes the output rows of operations first, first + step, ... below n; operation i has row i - base of
 // the scratch.
 template <class P>
-__device__ __forceinline__ void encaps_product_rows(const Encryptor<P> &e, const uint8_t *in, uint32_t in_stride, const Scratch &scratch, int base,
+__device__ __forceinline__ void encaps_product_rows(const Encryptor<P> &e, const uint8_t *pk, uint32_t pk_stride, const Scratch &scratch, int base,
                                                     uint8_t *out, uint32_t out_stride, uint32_t *status, int first, int step, int n) {
-    auto pk = [&](int i) { return in + static_cast<size_t>(i) * in_stride; };
+    auto key = [&](int i) { return pk + static_cast<size_t>(i) * pk_stride; };
     int slot = 0;
-    if (first < n) e.fetch(pk(first), scratch, first - base, slot);
+    if (first < n) e.fetch(key(first), scratch, first - base, slot);
 #pragma unroll 1
     for (int i = first; i < n; i += step, slot ^= 1) {
         cp_async_wait_all();
         __syncwarp();
         typename Encryptor<P>::Operands o;
-        e.load(pk(i), o);
+        e.load(key(i), o);
         const size_t row = i - base;
         clear_row<P::message_row>(scratch.messages + row * P::message_row, e.lane, warp_size);
         clear_row<P::coin_row>(scratch.coins + row * P::coin_row, e.lane, warp_size);
         clear_row<seed_bytes>(scratch.keys + row * seed_bytes, e.lane, warp_size);
         __syncwarp();   // the staged rows have been read
-        if (i + step < n) e.fetch(pk(i + step), scratch, i + step - base, slot ^ 1);
+        if (i + step < n) e.fetch(key(i + step), scratch, i + step - base, slot ^ 1);
         e.encrypt(o, e.message(slot));
         reinterpret_cast<uint8_t *>(e.stream())[P::cipher_bytes + e.lane] = e.key(slot)[e.lane];
         __syncwarp();
@@ -139,20 +140,20 @@ __device__ __forceinline__ void encaps_product_rows(const Encryptor<P> &e, const
 
 // encaps_hash: one operation a thread, a block any multiple of 32 threads.
 template <class P>
-__device__ __forceinline__ void encaps_hash(const uint8_t *in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys, int n) {
+__device__ __forceinline__ void encaps_hash(const uint8_t *pk, uint32_t pk_stride, const uint8_t *seeds, uint32_t seed_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys, int n) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n) encaps_hash_one<P>(in + static_cast<size_t>(i) * in_stride, {messages, coins, keys}, i);
+    if (i < n) encaps_hash_one<P>(pk + static_cast<size_t>(i) * pk_stride, seeds + static_cast<size_t>(i) * seed_stride, {messages, coins, keys}, i);
 }
 
 // encaps_product: a grid of any size shares the operations out warp by warp.
 template <class P>
-__device__ __forceinline__ void encaps_product(const uint8_t *in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
+__device__ __forceinline__ void encaps_product(const uint8_t *pk, uint32_t pk_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
                                                uint8_t *out, uint32_t out_stride, uint32_t *status, int n) {
     DYNAMIC_SHARED(uint8_t, shared);
     const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
     const Encryptor<P> e = {shared + warp * Encryptor<P>::bytes, static_cast<int>(threadIdx.x % warp_size)};
     Mma<P>::clear_margins(e.reversed(), e.lane);
-    encaps_product_rows<P>(e, in, in_stride, {messages, coins, keys}, 0, out, out_stride, status,
+    encaps_product_rows<P>(e, pk, pk_stride, {messages, coins, keys}, 0, out, out_stride, status,
                            static_cast<int>(blockIdx.x) * warps + warp, static_cast<int>(gridDim.x) * warps, n);
 }
 
@@ -160,7 +161,7 @@ __device__ __forceinline__ void encaps_product(const uint8_t *in, uint32_t in_st
 // of a multiprocessor hash (integer units) while others multiply (Tensor Cores). The scratch holds 32 rows for each warp of
 // the grid.
 template <class P>
-__device__ __forceinline__ void encaps_tile(const uint8_t *in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
+__device__ __forceinline__ void encaps_tile(const uint8_t *pk, uint32_t pk_stride, const uint8_t *seeds, uint32_t seed_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
                                             uint8_t *out, uint32_t out_stride, uint32_t *status, int n) {
     DYNAMIC_SHARED(uint8_t, shared);
     const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
@@ -171,9 +172,11 @@ __device__ __forceinline__ void encaps_tile(const uint8_t *in, uint32_t in_strid
     Mma<P>::clear_margins(e.reversed(), e.lane);
 #pragma unroll 1
     for (int base = worker * warp_size; base < n; base += workers * warp_size) {
-        if (base + e.lane < n) encaps_hash_call<P>(in + static_cast<size_t>(base + e.lane) * in_stride, scratch.messages, scratch.coins, scratch.keys, e.lane);
+        const size_t i = base + e.lane;
+        if (base + e.lane < n)
+            encaps_hash_call<P>(pk + i * pk_stride, seeds + i * seed_stride, scratch.messages, scratch.coins, scratch.keys, e.lane);
         __syncwarp();
-        encaps_product_rows<P>(e, in, in_stride, scratch, base, out, out_stride, status, base, 1, min(base + warp_size, n));
+        encaps_product_rows<P>(e, pk, pk_stride, scratch, base, out, out_stride, status, base, 1, min(base + warp_size, n));
     }
 }
 

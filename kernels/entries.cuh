@@ -6,6 +6,7 @@
 #include "entry.cuh"
 #include "keygen.cuh"
 #include "latency.cuh"
+#include "shared_key.cuh"
 
 constexpr int warps_block = 128;                     // threads of a block whose warps work on their own
 #define WARPS __launch_bounds__(warps_block)
@@ -14,11 +15,15 @@ constexpr int warps_block = 128;                     // threads of a block whose
 #define PRODUCT_KERNEL(function, parameters, ...) ENTRY_KERNEL(PRODUCTS, function##_mma, parameters, ctruprime::function<Set>(__VA_ARGS__))
 #include "products.cuh"
 
-ENTRY_KERNEL(WARPS, encaps_hash, (INPUT, SCRATCH, int n), ctruprime::encaps_hash<Set>(in, in_stride, messages, coins, keys, n));
-ENTRY_KERNEL(WARPS, encaps_hash_warp, (INPUT, SCRATCH, int n), ctruprime::encaps_hash_warp<Set>(in, in_stride, messages, coins, keys, n));
-ENTRY_KERNEL(PRODUCTS, encaps_tile, (INPUT, SCRATCH, OUTPUT, int n),
-             ctruprime::encaps_tile<Set>(in, in_stride, messages, coins, keys, out, out_stride, status, n));
-ENTRY_KERNEL(WARPS, encaps_one, (INPUT, OUTPUT), ctruprime::encaps_one<Set>(in, in_stride, out, out_stride, status));
+ENTRY_KERNEL(WARPS, encaps_hash, (PUBLICS, SEEDS, SCRATCH, int n),
+             ctruprime::encaps_hash<Set>(pk, pk_stride, seeds, seed_stride, messages, coins, keys, n));
+ENTRY_KERNEL(WARPS, encaps_hash_warp, (PUBLICS, SEEDS, SCRATCH, int n),
+             ctruprime::encaps_hash_warp<Set>(pk, pk_stride, seeds, seed_stride, messages, coins, keys, n));
+ENTRY_KERNEL(PRODUCTS, encaps_tile, (PUBLICS, SEEDS, SCRATCH, OUTPUT, int n),
+             ctruprime::encaps_tile<Set>(pk, pk_stride, seeds, seed_stride, messages, coins, keys, out, out_stride, status, n));
+ENTRY_KERNEL(WARPS, encaps_one, (PUBLICS, SEEDS, OUTPUT), ctruprime::encaps_one<Set>(pk, pk_stride, seeds, seed_stride, out, out_stride, status));
+ENTRY_KERNEL(PRODUCTS, encaps_shared, (const uint8_t *__restrict__ pk, SCRATCH, OUTPUT, int n),
+             ctruprime::encaps_shared<Set>(pk, messages, coins, keys, out, out_stride, status, n));
 
 ENTRY_KERNEL(WARPS, decaps_hash, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, int n),
              ctruprime::decaps_hash<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, coins, keys, rejects, n));

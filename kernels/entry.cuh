@@ -15,6 +15,8 @@ typedef ctruprime::Parameters<SET> Set;
     REGISTER(ENTRY(name))
 
 // Parameters that belong together. What each means, its layout and who wipes it: encaps.cuh, decaps.cuh, keygen.cuh.
+#define PUBLICS const uint8_t *__restrict__ pk, uint32_t pk_stride
+#define SEEDS const uint8_t *__restrict__ seeds, uint32_t seed_stride
 #define INPUT const uint8_t *__restrict__ in, uint32_t in_stride
 #define OUTPUT uint8_t *__restrict__ out, uint32_t out_stride, uint32_t *status
 #define SCRATCH uint8_t *messages, uint8_t *coins, uint8_t *keys

@@ -140,7 +140,7 @@ template <class P> struct Hash {
 
     static __device__ __forceinline__ uint64_t warp_absorb_seed(const WarpKeccak &keccak, uint64_t seed, int lane) {
         const uint64_t a = lane < 4 ? seed : lane == 4 ? shake_suffix : lane == squeezed_words - 1 ? final_bit : 0;
-        return keccak.permute(a, lane);
+        return keccak.permute(a);
     }
 
     // warp_message: lanes 0..3 give the seed's words; lanes below message_words receive m's, the others 0.
@@ -155,11 +155,11 @@ template <class P> struct Hash {
         const uint64_t before = __shfl_sync(all_lanes, m, (lane - 5) & 31), word = __shfl_sync(all_lanes, m, (lane - 4) & 31);
         const uint64_t behind = __shfl_sync(all_lanes, m, (lane + 4) & 31), ahead = __shfl_sync(all_lanes, m, (lane + 5) & 31);
         uint64_t a = lane < 4 ? identity : lane == 4 ? identity | word << 8 : lane < block_words ? before >> 56 | word << 8 : 0;
-        a = keccak.permute(a, lane);
+        a = keccak.permute(a);
         if (lane < block_words) a ^= behind >> 56 | ahead << 8;
         if (lane == key_input / 8 - block_words) a ^= sha3_suffix << (8 * (key_input % 8));
         if (lane == block_words - 1) a ^= final_bit;
-        a = keccak.permute(a, lane);
+        a = keccak.permute(a);
         const uint64_t key = a, rho = __shfl_sync(all_lanes, a, (lane + 4) & 31);
         warp_squeeze<P::coin_row / 8>(keccak, warp_absorb_seed(keccak, rho, lane), coins, lane);
         return key;
@@ -168,7 +168,7 @@ template <class P> struct Hash {
     template <int words> static __device__ __forceinline__ void warp_squeeze(const WarpKeccak &keccak, uint64_t a, uint64_t *out, int lane) {
 #pragma unroll 1
         for (int at = 0; at < words; at += squeezed_words) {
-            if (at > 0) a = keccak.permute(a, lane);
+            if (at > 0) a = keccak.permute(a);
             if (lane < squeezed_words && at + lane < words) out[at + lane] = a;
         }
     }
@@ -184,7 +184,7 @@ template <class P> struct Hash {
                 if (lane == rejection_input / 8 - b * block_words) a ^= sha3_suffix << (8 * (rejection_input % 8));
                 if (lane == block_words - 1) a ^= final_bit;
             }
-            a = keccak.permute(a, lane);
+            a = keccak.permute(a);
         }
         return a;
     }
@@ -203,13 +203,14 @@ template <class P> struct Hash {
 
     // WordStream reads a row at any address as 64-bit words, by aligned 32-bit loads.
     struct WordStream {
-        const uint32_t *at, *end;   // the next aligned word, and the first one that holds no byte of the row
+        const uint32_t *at;    // the next aligned word
+        const uint8_t *end;    // of the row
         uint32_t held, shift;
 
         __device__ __forceinline__ WordStream(const uint8_t *row, int bytes) {
             const uint32_t misaligned = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row) % 4);
             at = reinterpret_cast<const uint32_t *>(row - misaligned);
-            end = at + (misaligned + bytes + 3) / 4;
+            end = row + bytes;
             shift = 8 * misaligned;
             held = *at++;
         }
@@ -219,11 +220,21 @@ template <class P> struct Hash {
             at += 2;
             return shifted(middle, ahead);
         }
-        // last is for the end of the row: what lies past the last aligned word reads as zero.
+        // last is for the end of the row: nothing past it is read, and reads as zero.
         __device__ __forceinline__ uint64_t last() {
-            const uint32_t middle = at < end ? at[0] : 0, ahead = at + 1 < end ? at[1] : 0;
+            const uint32_t middle = inside(at), ahead = inside(at + 1);
             at += 2;
             return shifted(middle, ahead);
+        }
+        __device__ __forceinline__ uint32_t inside(const uint32_t *word) const {
+            const uint8_t *bytes = reinterpret_cast<const uint8_t *>(word);
+            const int left = static_cast<int>(end - bytes);
+            if (left >= 4) return *word;
+            uint32_t w = 0;
+#pragma unroll
+            for (int i = 0; i < 3; i++)
+                if (i < left) w |= static_cast<uint32_t>(bytes[i]) << (8 * i);
+            return w;
         }
         __device__ __forceinline__ uint64_t shifted(uint32_t middle, uint32_t ahead) {
             const uint64_t word = make_word(__funnelshift_r(held, middle, shift), __funnelshift_r(middle, ahead, shift));

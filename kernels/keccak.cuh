@@ -109,7 +109,7 @@ struct WarpKeccak {
     int chi0, chi1, chi2;    // where pi takes the words that chi combines into this one
     uint32_t rotation;       // rho, modulo 32
     bool swap;               // rho >= 32
-    uint64_t iota;           // round constant r is held by lane r
+    bool first;              // word 0, or its mirror
 
     __device__ __forceinline__ explicit WarpKeccak(int lane) {
         const int word = lane < keccak_words ? lane : lane - keccak_words, x = word % 5, y = word / 5;
@@ -121,13 +121,13 @@ struct WarpKeccak {
         const uint32_t rho = keccak_rho[word];
         rotation = rho % 32;
         swap = rho >= 32;
-        iota = keccak_iota[lane < keccak_rounds ? lane : 0];
+        first = word == 0;
     }
     // pi moves word (X, Y) to (Y, 2X + 3Y), so (x, y) comes from (x + 3y, x).
     static __device__ __forceinline__ int source(int x, int y) { return (x + 3 * y) % 5 + 5 * x; }
 
     // permute returns this lane's word of the permuted state. All lanes of the warp call it.
-    __device__ __forceinline__ uint64_t permute(uint64_t a, int lane) const {
+    __device__ __forceinline__ uint64_t permute(uint64_t a) const {
 #pragma unroll 2
         for (int r = 0; r < keccak_rounds; r++) {
             uint64_t parity = a;
@@ -138,8 +138,7 @@ struct WarpKeccak {
             const uint32_t low = swap ? high_word(a) : low_word(a), high = swap ? low_word(a) : high_word(a);
             a = make_word(__funnelshift_l(high, low, rotation), __funnelshift_l(low, high, rotation));
             a = chi(__shfl_sync(all_lanes, a, chi0), __shfl_sync(all_lanes, a, chi1), __shfl_sync(all_lanes, a, chi2));
-            const uint64_t constant = __shfl_sync(all_lanes, iota, r);
-            a ^= lane % keccak_words == 0 ? constant : 0;
+            a ^= first ? keccak_iota[r] : 0;
         }
         return a;
     }

@@ -151,6 +151,7 @@ type layout struct {
 	encryptor, decryptor, selector              int
 	encapsOne, decapsOne                        int
 	keyPairs, keyUp, keyDown, keyFinish         int
+	sharedKeyMatrix, sharedKeyWarp              int
 	inversionThreads                            int
 	nttThreads, nttBlock                        int
 	tiledThreads, tiledBlock                    int
@@ -183,9 +184,11 @@ func (s *Set) SecretKeySize() int { return s.secret }
 // CiphertextSize returns the size of a ciphertext in bytes.
 func (s *Set) CiphertextSize() int { return s.cipher }
 
-// InputSize returns the bytes of an operation's input row; table says whether Decaps takes its secret keys from a table.
+// InputSize returns the bytes of an operation's input row; table says whether keys come from a table.
 func (s *Set) InputSize(op Operation, table bool) int {
 	switch {
+	case op == Encaps && table:
+		return SeedSize
 	case op == Encaps:
 		return s.public + SeedSize
 	case op == Decaps && table:
@@ -195,6 +198,14 @@ func (s *Set) InputSize(op Operation, table bool) int {
 	default:
 		return 2 * SeedSize
 	}
+}
+
+// KeySize returns the bytes of a row of an operation's table: a public key for Encaps, a secret key for Decaps.
+func (s *Set) KeySize(op Operation) int {
+	if op == Encaps {
+		return s.public
+	}
+	return s.secret
 }
 
 // OutputSize returns the bytes of an operation's output row.

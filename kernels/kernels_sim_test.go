@@ -74,10 +74,10 @@ func TestKernels(t *testing.T) {
 				for _, shape := range shapes(op, m) {
 					t.Run(fmt.Sprintf("%d/%s/%s/%s", n, op, m, shape), func(t *testing.T) {
 						card, stream, _ := simulator(t)
-						for i, batch := range batches(shape, m) {
+						for i, batch := range batches(m) {
 							table := 0
-							if op == kernels.Decaps && i%2 == 1 {
-								table = 5
+							if i%2 == 1 {
+								table = map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: 5}[op]
 							}
 							c, err := bench.NewCase(set, op, batch, bench.CaseOptions{Table: table, Invalid: true}, *seed+uint64(i))
 							check(t, err)
@@ -94,10 +94,10 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// batches are the sizes to test: few where the simulator is slow.
-func batches(shape kernels.Shape, m kernels.Multiplication) []int {
+// batches are the sizes to test: odd ones, and a prime, where warps and blocks end.
+func batches(m kernels.Multiplication) []int {
 	if m != kernels.MMA {
-		return []int{1, 7}
+		return []int{1, 2, 13} // a block a product, several products a block
 	}
-	return []int{1, 2, 31}
+	return []int{1, 2, 31, 33, 67}
 }

@@ -11,27 +11,30 @@ namespace ctruprime {
 
 // ---- Hashes, a warp an operation ----
 
-// Loads of one 64-bit word a lane from bytes at any address.
+// lane_word gives lane i < count the 64-bit word i of bytes at any address, and the other lanes 0.
 __device__ __forceinline__ uint64_t lane_word(const uint8_t *bytes, int count, int lane) {
-    uint64_t word = 0;
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        if (8 * lane + i < count) word |= static_cast<uint64_t>(bytes[8 * lane + i]) << (8 * i);
-    return word;
+    uint64_t word[1] = {0};
+    if (lane < count) load_words(bytes + 8 * lane, word);
+    return word[0];
+}
+
+// identity_word gives lanes 0..3 the words of pk[0:32], lane 4 the byte after them, and the other lanes 0.
+__device__ __forceinline__ uint64_t identity_word(const uint8_t *pk, int lane) {
+    const uint64_t word = lane_word(pk, identity_bytes / 8, lane);
+    return lane == identity_bytes / 8 ? pk[identity_bytes - 1] : word;
 }
 
 // warp_operation is the number of the warp in the grid.
 __device__ __forceinline__ int warp_operation() { return static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / warp_size); }
 
-template <class P> __device__ __forceinline__ void encaps_hash_warp(const uint8_t *in, uint32_t in_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys, int n) {
+template <class P> __device__ __forceinline__ void encaps_hash_warp(const uint8_t *pk, uint32_t pk_stride, const uint8_t *seeds, uint32_t seed_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys, int n) {
     typedef Hash<P> H;
     const int i = warp_operation(), lane = static_cast<int>(threadIdx.x % warp_size);
     if (i >= n) return;
-    const uint8_t *pk = in + static_cast<size_t>(i) * in_stride;
     const WarpKeccak keccak(lane);
-    const uint64_t m = H::warp_message(keccak, lane_word(pk + P::public_bytes, seed_bytes, lane), lane);
+    const uint64_t m = H::warp_message(keccak, lane_word(seeds + static_cast<size_t>(i) * seed_stride, seed_bytes / 8, lane), lane);
     if (lane < P::message_row / 8) reinterpret_cast<uint64_t *>(messages + static_cast<size_t>(i) * P::message_row)[lane] = m;
-    const uint64_t key = H::warp_key_and_coins(keccak, lane_word(pk, identity_bytes, lane), m,
+    const uint64_t key = H::warp_key_and_coins(keccak, identity_word(pk + static_cast<size_t>(i) * pk_stride, lane), m,
                                                reinterpret_cast<uint64_t *>(coins + static_cast<size_t>(i) * P::coin_row), lane);
     if (lane < 4) reinterpret_cast<uint64_t *>(keys + static_cast<size_t>(i) * seed_bytes)[lane] = key;
 }
@@ -61,7 +64,7 @@ __device__ __forceinline__ void decaps_hash_warp(const uint8_t *secrets, uint32_
     if (blockIdx.y == 0) {
         const uint64_t *message = reinterpret_cast<const uint64_t *>(messages + static_cast<size_t>(i) * P::message_row);
         const uint64_t m = lane < H::message_words ? message[lane] : 0;
-        const uint64_t key = H::warp_key_and_coins(keccak, lane_word(pk, identity_bytes, lane), m,
+        const uint64_t key = H::warp_key_and_coins(keccak, identity_word(pk, lane), m,
                                                    reinterpret_cast<uint64_t *>(coins + static_cast<size_t>(i) * P::coin_row), lane);
         if (lane < 4) reinterpret_cast<uint64_t *>(keys + static_cast<size_t>(i) * seed_bytes)[lane] = key;
     } else {
@@ -77,7 +80,7 @@ template <class P> __device__ __forceinline__ void keygen_hash_warp(const uint8_
     const int i = warp_operation(), lane = static_cast<int>(threadIdx.x % warp_size);
     if (i >= n) return;
     const WarpKeccak keccak(lane);
-    const uint64_t a = H::warp_absorb_seed(keccak, lane_word(in + static_cast<size_t>(i) * in_stride, seed_bytes, lane), lane);
+    const uint64_t a = H::warp_absorb_seed(keccak, lane_word(in + static_cast<size_t>(i) * in_stride, seed_bytes / 8, lane), lane);
     H::template warp_squeeze<keygen_coin_row<P>() / 8>(keccak, a, reinterpret_cast<uint64_t *>(coins + static_cast<size_t>(i) * keygen_coin_row<P>()), lane);
 }
 
@@ -200,17 +203,17 @@ template <class P> struct OneBlock {
 
 // encaps_one: a block of four warps an operation. `status` and `out` may be host memory: each is written once.
 template <class P>
-__device__ __forceinline__ void encaps_one(const uint8_t *in, uint32_t in_stride, uint8_t *out, uint32_t out_stride, uint32_t *status) {
+__device__ __forceinline__ void encaps_one(const uint8_t *pks, uint32_t pk_stride, const uint8_t *seeds, uint32_t seed_stride, uint8_t *out, uint32_t out_stride, uint32_t *status) {
     typedef Hash<P> H;
     typedef OneBlock<P> B;
     DYNAMIC_SHARED(uint8_t, shared);
     const B b(shared);
     const int i = static_cast<int>(blockIdx.x);
-    const uint8_t *pk = in + static_cast<size_t>(i) * in_stride;
+    const uint8_t *pk = pks + static_cast<size_t>(i) * pk_stride;
     if (b.warp == 0) {
         const WarpKeccak keccak(b.lane);
-        const uint64_t identity = lane_word(pk, identity_bytes, b.lane);
-        const uint64_t m = H::warp_message(keccak, lane_word(pk + P::public_bytes, seed_bytes, b.lane), b.lane);
+        const uint64_t identity = identity_word(pk, b.lane);
+        const uint64_t m = H::warp_message(keccak, lane_word(seeds + static_cast<size_t>(i) * seed_stride, seed_bytes / 8, b.lane), b.lane);
         if (b.lane < P::message_row / 8) b.words(B::message_at)[b.lane] = m;
         const uint64_t key = H::warp_key_and_coins(keccak, identity, m, b.words(B::coins_at), b.lane);
         if (b.lane < 4) b.words(B::key_at)[b.lane] = key;
@@ -284,7 +287,7 @@ __device__ __forceinline__ void decaps_one(const uint8_t *secrets, uint32_t secr
         B::meet();
         if (b.warp == 0) {
             const uint64_t m = b.lane < H::message_words ? b.words(B::message_at)[b.lane] : 0;
-            const uint64_t key = H::warp_key_and_coins(WarpKeccak(b.lane), lane_word(pk, identity_bytes, b.lane), m, b.words(B::coins_at), b.lane);
+            const uint64_t key = H::warp_key_and_coins(WarpKeccak(b.lane), identity_word(pk, b.lane), m, b.words(B::coins_at), b.lane);
             if (b.lane < 4) b.words(B::key_at)[b.lane] = key;
             __syncwarp();
             b.store_coins();

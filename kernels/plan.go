@@ -13,8 +13,8 @@ const (
 	Output                // rows of Set.OutputSize
 	Status                // a uint32 an operation
 	Scratch               // Plan.ScratchSize bytes, wiped by the launches
-	Table                 // secret keys, Options.Table rows of Set.SecretKeySize
-	Index                 // with a table, a uint32 an operation: the row of its secret key
+	Table                 // Options.Table rows of Set.KeySize
+	Index                 // with a table of secret keys, a uint32 an operation: the row of its key
 )
 
 // maxArgs is the most arguments a kernel takes: decaps_select's.
@@ -76,8 +76,8 @@ type Device struct {
 type Options struct {
 	Multiplication Multiplication
 	Shape          Shape
-	// Table is the number of secret keys in the table from which Decaps takes them by Index; 0 means that each input
-	// row begins with its own.
+	// Table is the number of secret keys in the table from which Decaps takes them by Index, or 1 for Encaps with one public
+	// key; 0 means that each input row begins with its own key.
 	Table int
 	// Group is the number of keys that share an inversion, a power of two; 0 chooses.
 	Group int
@@ -109,8 +109,8 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 	if dev.Multiprocessors < 1 {
 		return fmt.Errorf("kernels: a device has at least one multiprocessor, not %d", dev.Multiprocessors)
 	}
-	if o.Table < 0 || o.Table > MaxBatch || o.Table > 0 && op != Decaps {
-		return fmt.Errorf("kernels: %s cannot use a table of %d secret keys", op, o.Table)
+	if most := map[Operation]int{Encaps: 1, Decaps: MaxBatch}[op]; o.Table < 0 || o.Table > most {
+		return fmt.Errorf("kernels: a table for %s has at most %d keys, not %d", op, most, o.Table)
 	}
 	if o.Group < 0 || o.Group == 1 || o.Group&(o.Group-1) != 0 || o.Group > maxGroup {
 		return fmt.Errorf("kernels: %d keys cannot share an inversion: a group is a power of two from 2 to %d", o.Group, maxGroup)
@@ -125,7 +125,7 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 		o.Multiplication = MMA
 	}
 	if o.Shape == DefaultShape {
-		o.Shape = defaultShape(op, n, dev, o.Multiplication)
+		o.Shape = defaultShape(op, n, dev, o.Multiplication, o.Table > 0)
 	}
 	if o.Multiplication != MMA && (o.Shape == One || o.Shape == Tile) {
 		return fmt.Errorf("kernels: shape %s is for multiplication mma only, not %s", o.Shape, o.Multiplication)
@@ -157,13 +157,13 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 	return nil
 }
 
-// defaultShape chooses by the batch's size.
-func defaultShape(op Operation, n int, dev Device, mul Multiplication) Shape {
+// defaultShape chooses by the batch's size. Products by one public key have a kernel of their own, so no Tile.
+func defaultShape(op Operation, n int, dev Device, mul Multiplication, table bool) Shape {
 	each := n / dev.Multiprocessors
 	switch {
 	case mul == MMA && op != KeyGen && each < oneBatch:
 		return One
-	case mul == MMA && op != KeyGen && each >= tileBatch:
+	case mul == MMA && op != KeyGen && each >= tileBatch && !(op == Encaps && table):
 		return Tile
 	case each < warpHashBatch:
 		return SplitWarp
@@ -260,9 +260,6 @@ func (b *builder) rows(n int, rejects bool) rows {
 	return r
 }
 
-func (l *Launch) input(s *Set, op Operation) *Launch {
-	return l.pointer(Input, 0).number(s.InputSize(op, false))
-}
 func (l *Launch) output(s *Set, op Operation) *Launch {
 	return l.pointer(Output, 0).number(s.OutputSize(op)).pointer(Status, 0)
 }
@@ -270,23 +267,53 @@ func (l *Launch) scratch(r rows) *Launch {
 	return l.pointer(Scratch, r.messages).pointer(Scratch, r.coins).pointer(Scratch, r.keys)
 }
 
+// public appends where Encaps's public keys lie, and seeds where its seeds do.
+func (b *builder) public(l *Launch) *Launch {
+	if b.options.Table > 0 {
+		return l.pointer(Table, 0).number(0)
+	}
+	return l.pointer(Input, 0).number(b.set.InputSize(Encaps, false))
+}
+
+func (b *builder) seeds(l *Launch) *Launch {
+	if b.options.Table > 0 {
+		return l.pointer(Input, 0).number(SeedSize)
+	}
+	return l.pointer(Input, b.set.public).number(b.set.InputSize(Encaps, false))
+}
+
 func (b *builder) encaps() {
 	s, n := b.set, b.plan.Batch
 	switch b.plan.Shape {
 	case One:
-		b.launch("encaps_one", [2]uint32{uint32(n), 1}, 4*warpSize, s.encapsOne).input(s, Encaps).output(s, Encaps)
+		b.seeds(b.public(b.launch("encaps_one", [2]uint32{uint32(n), 1}, 4*warpSize, s.encapsOne))).output(s, Encaps)
 	case Tile:
 		l, count := b.tile("encaps_tile", n, s.encryptor)
-		l.input(s, Encaps).scratch(b.rows(count, false)).output(s, Encaps).number(n)
+		b.seeds(b.public(l)).scratch(b.rows(count, false)).output(s, Encaps).number(n)
 	default:
 		r := b.rows(n, false)
+		var hash *Launch
 		if b.plan.Shape == SplitWarp {
-			b.launch("encaps_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0).input(s, Encaps).scratch(r).number(n)
+			hash = b.launch("encaps_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0)
 		} else {
-			b.hash("encaps_hash", n, 1).input(s, Encaps).scratch(r).number(n)
+			hash = b.hash("encaps_hash", n, 1)
 		}
-		b.product("encaps_product", n, s.encryptor).input(s, Encaps).scratch(r).output(s, Encaps).number(n)
+		b.seeds(b.public(hash)).scratch(r).number(n)
+		if b.options.Table > 0 && b.plan.Multiplication == MMA {
+			b.sharedKey(n).pointer(Table, 0).scratch(r).output(s, Encaps).number(n)
+			return
+		}
+		b.public(b.product("encaps_product", n, s.encryptor)).scratch(r).output(s, Encaps).number(n)
 	}
+}
+
+// sharedKey appends a launch for n products by one public key, eight a warp.
+func (b *builder) sharedKey(n int) *Launch {
+	const operations = 8
+	tasks := ceilDiv(n, operations)
+	warps := b.productWarps(tasks)
+	grid := min(ceilDiv(tasks, warps), b.dev.Multiprocessors*b.options.Blocks*productWarps/warps)
+	return b.launch("encaps_shared", [2]uint32{uint32(grid), 1}, warps*warpSize, b.set.sharedKeyMatrix+warps*b.set.sharedKeyWarp)
 }
 
 // secrets appends what Decaps's kernels begin with: where secret keys and ciphertexts lie.
@@ -348,9 +375,9 @@ func (b *builder) keygen() {
 		level[t] = b.scratch(padded >> t * s.residueRow)
 	}
 	if b.plan.Shape == SplitWarp {
-		b.launch("keygen_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0).input(s, KeyGen).pointer(Scratch, coins).number(n)
+		b.launch("keygen_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0).pointer(Input, 0).number(2*SeedSize).pointer(Scratch, coins).number(n)
 	} else {
-		b.hash("keygen_hash", n, 1).input(s, KeyGen).pointer(Scratch, coins).number(n)
+		b.hash("keygen_hash", n, 1).pointer(Input, 0).number(2*SeedSize).pointer(Scratch, coins).number(n)
 	}
 	b.product("keygen_pairs", padded/2, s.keyPairs).pointer(Scratch, coins).pointer(Scratch, level[1]).number(padded / 2).number(n)
 	for t := 2; t <= levels; t++ {
@@ -360,7 +387,7 @@ func (b *builder) keygen() {
 	for t := levels; t >= 2; t-- {
 		b.product("keygen_down", padded>>t, s.keyDown).pointer(Scratch, level[t]).pointer(Scratch, level[t-1]).number(padded >> t)
 	}
-	b.product("keygen_finish", ceilDiv(n, 2), s.keyFinish).input(s, KeyGen).pointer(Scratch, coins).pointer(Scratch, level[1]).output(s, KeyGen).number(n)
+	b.product("keygen_finish", ceilDiv(n, 2), s.keyFinish).pointer(Input, 0).number(2*SeedSize).pointer(Scratch, coins).pointer(Scratch, level[1]).output(s, KeyGen).number(n)
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -1,5 +1,5 @@
 // The kernels that multiply, for the multiplication that PRODUCT_KERNEL stands for when this is included.
-PRODUCT_KERNEL(encaps_product, (INPUT, SCRATCH, OUTPUT, int n), in, in_stride, messages, coins, keys, out, out_stride, status, n);
+PRODUCT_KERNEL(encaps_product, (PUBLICS, SCRATCH, OUTPUT, int n), pk, pk_stride, messages, coins, keys, out, out_stride, status, n);
 PRODUCT_KERNEL(decaps_decrypt, (SECRETS, CIPHERTEXTS, uint8_t *messages, uint32_t *status, int n), secrets, secret_stride, index, count,
                ct, ct_stride, messages, status, n);
 PRODUCT_KERNEL(decaps_select, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, OUTPUT, int n), secrets, secret_stride, index, count,

@@ -16,7 +16,7 @@ type Event struct {
 	// Duration is the time spent in the provider, waiting included. On a client
 	// it is that of making the share and of computing the secret together.
 	Duration time.Duration
-	// Err is nil on success. A fault of the peer's is a [provider.PeerError],
+	// Err is nil on success. A fault of the peer is a [*provider.PeerError],
 	// answered with illegal_parameter; any other with internal_error. It holds no
 	// key material.
 	Err error

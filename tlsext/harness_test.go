@@ -40,11 +40,8 @@ const (
 	p384     = tls.CurveP384
 )
 
-// childEnv makes the test binary run one of children instead of the tests: some
-// settings, such as FIPS mode, are a whole process's.
+// childEnv makes the test binary run one of children instead of the tests.
 const childEnv = "TLSEXT_TEST_CHILD"
-
-var children = map[string]func(){"fips": fipsChild}
 
 var (
 	served *provider.Provider
@@ -262,7 +259,6 @@ const (
 	alertBadRecordMAC     = tls.AlertError(20)
 	alertHandshakeFailure = tls.AlertError(40)
 	alertIllegalParameter = tls.AlertError(47)
-	alertDecodeError      = tls.AlertError(50)
 	alertInternalError    = tls.AlertError(80)
 )
 

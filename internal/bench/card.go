@@ -9,11 +9,12 @@ import (
 )
 
 // A Card is a device with its primary context current on the calling thread. Its methods are for that thread, which the
-// caller has locked (runtime.LockOSThread).
+// caller has locked (runtime.LockOSThread), and for others, one at a time, that have called Bind.
 type Card struct {
 	API    driver.API
 	Info   driver.DeviceInfo
 	device int
+	ctx    driver.Context
 
 	modules   map[kernels.Module]driver.Module
 	functions map[kernel]function
@@ -40,15 +41,17 @@ func OpenCard(path string, device int) (*Card, error) {
 	if c.Info, err = api.DeviceInfo(device); err != nil {
 		return nil, err
 	}
-	ctx, err := api.PrimaryCtxRetain(device)
-	if err != nil {
+	if c.ctx, err = api.PrimaryCtxRetain(device); err != nil {
 		return nil, err
 	}
-	if err := api.CtxSetCurrent(ctx); err != nil {
+	if err := c.Bind(); err != nil {
 		return nil, errors.Join(err, api.PrimaryCtxRelease(device))
 	}
 	return c, nil
 }
+
+// Bind makes the card's context current on the calling thread, which the caller has locked.
+func (c *Card) Bind() error { return c.API.CtxSetCurrent(c.ctx) }
 
 // Close unloads the modules and gives the context back.
 func (c *Card) Close() error {
@@ -148,9 +151,9 @@ func (c *Card) NewBatch(set *kernels.Set, op kernels.Operation, n int, o kernels
 	}
 	sizes := [...]int{
 		kernels.Input: b.Plan.InputSize, kernels.Output: b.Plan.OutputSize, kernels.Status: b.Plan.StatusSize, kernels.Scratch: b.Plan.ScratchSize,
-		kernels.Table: o.Table * set.SecretKeySize(), kernels.Index: 0,
+		kernels.Table: o.Table * set.KeySize(op), kernels.Index: 0,
 	}
-	if o.Table > 0 {
+	if o.Table > 0 && op == kernels.Decaps {
 		sizes[kernels.Index] = 4 * n
 	}
 	for i, size := range sizes {

@@ -19,8 +19,8 @@ type Case struct {
 	Operation kernels.Operation
 	N         int
 	Input     []byte // rows
-	Table     []byte // secret keys, if the case has a table, and
-	Index     []byte // a little-endian uint32 an operation
+	Table     []byte // keys, if the case has a table, and
+	Index     []byte // for Decaps, a little-endian uint32 an operation
 
 	output []byte
 	status []byte
@@ -84,6 +84,14 @@ func NewCase(set *kernels.Set, op kernels.Operation, n int, o CaseOptions, seed 
 			c.Table = bytes.Join(keys, nil)
 		}
 	}
+	if op == kernels.Encaps && o.Table > 0 {
+		c.Table = make([]byte, set.PublicKeySize())
+		r := rand.New(rand.NewPCG(seed, 0))
+		randomPublicKey(set, c.Table, r)
+		if o.Invalid && r.IntN(3) == 0 {
+			spoilPublicKey(set, c.Table, r)
+		}
+	}
 	var mu sync.Mutex
 	var errs []error
 	eachChunk(n, seed, func(rng *rand.ChaCha8, from, to int) {
@@ -94,6 +102,12 @@ func NewCase(set *kernels.Set, op kernels.Operation, n int, o CaseOptions, seed 
 		}
 	})
 	return c, errors.Join(errs...)
+}
+
+// GivenCase is a case with inputs and outputs from elsewhere: rows without a table, all valid.
+func GivenCase(set *kernels.Set, op kernels.Operation, input, output []byte) *Case {
+	n := len(output) / set.OutputSize(op)
+	return &Case{Set: set, Operation: op, N: n, Input: input, output: output, status: make([]byte, 4*n)}
 }
 
 func generateKeys(set *kernels.Set, keys [][]byte, seed uint64) error {
@@ -138,13 +152,16 @@ func (c *Case) makeRows(rng *rand.ChaCha8, o CaseOptions, keys [][]byte, from, t
 	case kernels.Encaps:
 		for i := from; i < to; i++ {
 			input, output := row(c.Input, in, i), row(c.output, out, i)
-			pk := input[:c.Set.PublicKeySize()]
-			randomPublicKey(c.Set, pk, r)
-			copy(input[len(pk):], random(rng, kernels.SeedSize))
-			if o.Invalid && r.IntN(7) == 0 {
-				spoilPublicKey(c.Set, pk, r)
+			pk, seed := c.Table, input
+			if pk == nil {
+				pk, seed = input[:c.Set.PublicKeySize()], input[c.Set.PublicKeySize():]
+				randomPublicKey(c.Set, pk, r)
+				if o.Invalid && r.IntN(7) == 0 {
+					spoilPublicKey(c.Set, pk, r)
+				}
 			}
-			if err := s.EncapsulateBytes(output[:s.CiphertextSize()], output[s.CiphertextSize():], pk, input[len(pk):]); err != nil {
+			copy(seed, random(rng, kernels.SeedSize))
+			if err := s.EncapsulateBytes(output[:s.CiphertextSize()], output[s.CiphertextSize():], pk, seed); err != nil {
 				if !errors.Is(err, ctruprime.ErrPublicKey) {
 					return err
 				}

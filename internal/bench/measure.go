@@ -10,25 +10,34 @@ import (
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
-// Resident returns the time that a batch of k's size takes on the device, inputs and outputs staying there: the median of several
-// runs, each long enough to measure. k's rows are repeated to fill n operations.
-func (c *Card) Resident(k *Case, n int, o kernels.Options, s driver.Stream) (d time.Duration, shape kernels.Shape, err error) {
+// AllLaunches, as the launch to measure, stands for the whole plan.
+const AllLaunches = -1
+
+// Resident returns the time that n operations take on the device, inputs and outputs staying there: the median of several runs,
+// each long enough to measure. k's rows are repeated to fill the batch. With a launch's number only that one is timed, after all of
+// them have run once: its time does not depend on the data.
+func (c *Card) Resident(k *Case, n int, o kernels.Options, launch int, s driver.Stream) (d time.Duration, name string, err error) {
 	b, err := c.NewBatch(k.Set, k.Operation, n, o, s)
 	if err != nil {
-		return 0, 0, err
+		return 0, "", err
 	}
 	defer func() { err = errors.Join(err, b.Free()) }()
-	if err := c.fill(b, k); err != nil {
-		return 0, 0, err
+	if err := errors.Join(c.fill(b, k), b.Run(s)); err != nil {
+		return 0, "", err
+	}
+	name = b.Plan.Shape.String()
+	if launch != AllLaunches {
+		b.Plan.Launches = b.Plan.Launches[launch : launch+1]
+		name = b.Plan.Launches[0].Kernel
 	}
 	from, err := c.API.EventCreate(0)
 	if err != nil {
-		return 0, 0, err
+		return 0, "", err
 	}
 	defer func() { err = errors.Join(err, c.API.EventDestroy(from)) }()
 	to, err := c.API.EventCreate(0)
 	if err != nil {
-		return 0, 0, err
+		return 0, "", err
 	}
 	defer func() { err = errors.Join(err, c.API.EventDestroy(to)) }()
 	runs := func(times int) (time.Duration, error) {
@@ -46,16 +55,16 @@ func (c *Card) Resident(k *Case, n int, o kernels.Options, s driver.Stream) (d t
 		return c.API.EventElapsed(from, to)
 	}
 	d, err = median(runs)
-	return d, b.Plan.Shape, err
+	return d, name, err
 }
 
 // median runs `runs` for about a millisecond at a time, several times, and returns the median time of one.
 func median(runs func(times int) (time.Duration, error)) (time.Duration, error) {
-	once, err := runs(1) // loads the code
-	if err != nil {
+	if _, err := runs(1); err != nil { // loads the code
 		return 0, err
 	}
-	if once, err = runs(2); err != nil {
+	once, err := runs(2)
+	if err != nil {
 		return 0, err
 	}
 	times := min(max(int(2*time.Millisecond/max(once, 1)), 1), 200)

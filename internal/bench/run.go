@@ -12,7 +12,7 @@ import (
 // in their scratch memory, which is then zero at first; if not, it is not initialised, so that a checking device reports what
 // reads it too early.
 func (c *Card) RunCase(k *Case, o kernels.Options, s driver.Stream, wiped bool) (err error) {
-	o.Table = len(k.Table) / k.Set.SecretKeySize()
+	o.Table = len(k.Table) / k.Set.KeySize(k.Operation)
 	b, err := c.NewBatch(k.Set, k.Operation, k.N, o, s)
 	if err != nil {
 		return err

@@ -104,9 +104,6 @@ func (c *client) converse(ctx context.Context, result *connection) error {
 	}
 	defer raw.Close()
 	result.ConnectMS = milliseconds(time.Since(start))
-	if deadline, ok := ctx.Deadline(); ok {
-		raw.SetDeadline(deadline)
-	}
 	hello := &helloConn{Conn: raw, recordSize: c.RecordSize, segmentSize: c.SegmentSize}
 	conn := tls.Client(hello, c.config(&result.CertificateRequested))
 	start = time.Now()
@@ -116,6 +113,9 @@ func (c *client) converse(ctx context.Context, result *connection) error {
 	result.HelloBytes, result.SharesSent = hello.sent()
 	if err != nil {
 		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok { // until here the context was enough
+		raw.SetDeadline(deadline)
 	}
 	return c.exchange(ctx, conn, result)
 }

@@ -6,6 +6,7 @@
 #include "latency.cuh"
 #include "mul_ntt.cuh"
 #include "mul_tiled.cuh"
+#include "shared_key.cuh"
 
 using namespace ctruprime;
 
@@ -20,6 +21,7 @@ template <int n> static void print() {
     printf("\t\tencryptor: %d, decryptor: %d, selector: %d,\n", Encryptor<P>::bytes, Decryptor<P>::bytes, Selector<P>::bytes);
     printf("\t\tencapsOne: %d, decapsOne: %d,\n", OneBlock<P>::encaps_bytes, OneBlock<P>::decaps_bytes);
     printf("\t\tkeyPairs: %d, keyUp: %d, keyDown: %d, keyFinish: %d,\n", K::pairs_bytes, K::up_bytes, K::down_bytes, K::finish_bytes);
+    printf("\t\tsharedKeyMatrix: %d, sharedKeyWarp: %d,\n", SharedKey<P>::bytes(0), SharedKey<P>::warp_bytes);
     printf("\t\tinversionThreads: %d,\n", Inversion<P>::threads);
     printf("\t\tnttThreads: %d, nttBlock: %d, tiledThreads: %d, tiledBlock: %d,\n", N::threads, BlockSpace<P, N>::bytes, T::threads, BlockSpace<P, T>::bytes);
     printf("\t},\n");

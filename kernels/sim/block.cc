@@ -446,7 +446,11 @@ void Worker::arena_access(Arena &arena, uintptr_t p, uint64_t bytes, Access kind
     const Verdict verdict = must_be_written ? arena.readable(p, bytes) : arena.reach(p, bytes);
     if (verdict == Verdict::ok) {
         if (kind != Access::read) arena.mark_written(p, bytes);
-        return;
+        if (!launch_->checks.races || kind == Access::atomic || launch_->blocks() == 1) return;
+        const Arena::Touch touch = arena.touch(p, bytes, kind == Access::write, launch_->tag, block_);
+        if (!touch.conflict) return;
+        fault(fault_launch_failed, format("race between blocks: %s of %llu bytes at ", verb(kind), static_cast<unsigned long long>(bytes)) + arena.describe(p) +
+                                       format(", which block %u of the same launch %s", touch.block, touch.by_write ? "writes" : "reads"), pc);
     }
     const char *what = verdict == Verdict::uninitialised ? "uninitialised " : "";
     fault(fault_illegal_address, format("%s%s of %llu bytes at %#llx: ", what, verb(kind), static_cast<unsigned long long>(bytes),

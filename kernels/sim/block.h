@@ -32,7 +32,7 @@ struct Fault {
 
 // Which checks cost too much, or are too strict, to be always on.
 struct Checks {
-    bool races = true;                 // the race detector for shared memory
+    bool races = true;  // in shared memory, and between blocks in global memory
     bool uninitialised_global = true;
     bool uninitialised_shared = false;
 };
@@ -47,6 +47,7 @@ struct Launch {
     Arena *device, *host;
     uint64_t seed;
     uint64_t step_limit;
+    uint32_t tag;  // for races between blocks
     Checks checks;
     std::atomic<uint64_t> next_block = 0, finished_blocks = 0;
     std::atomic<bool> cancelled = false;

@@ -716,6 +716,7 @@ API(cuLaunchKernel, void *handle, unsigned grid_x, unsigned grid_y, unsigned gri
     launch->host = call.machine.host.get();
     launch->seed = call.machine.seed;
     launch->step_limit = call.machine.step_limit;
+    launch->tag = call.machine.launch_tag();
     launch->checks = call.machine.checks;
     // Parameters are copied now, as the driver does, and pointers moved from handles to the bytes they stand for. A pointer that is
     // no handle stays what it is, for the kernel to fault on.

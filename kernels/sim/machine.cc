@@ -128,6 +128,15 @@ void Machine::wake_streams(Device &device) {
     for (auto &[handle, stream] : device.primary->streams) stream->wake.notify_all();
 }
 
+uint32_t Machine::launch_tag() {
+    if (next_tag > Arena::last_tag) {
+        next_tag = 1;
+        host->forget_touches();
+        for (auto &device : devices) device->memory->forget_touches();
+    }
+    return next_tag++;
+}
+
 void Machine::enqueue(Stream &stream, Operation operation) {
     stream.queue.push_back(std::move(operation));
     stream.wake.notify_all();

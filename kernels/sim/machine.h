@@ -44,7 +44,7 @@ enum Result : int {
 };
 
 constexpr int max_devices = 8;
-constexpr uint64_t device_span = uint64_t{16} << 30;  // address space of a device's memory
+constexpr uint64_t device_span = uint64_t{8} << 30;  // address space of a device's memory
 
 struct Context;
 struct Device;
@@ -180,6 +180,7 @@ public:
     std::vector<std::unique_ptr<Context>> graveyard;
     std::string last_fault, jit_log;
     uint64_t seed = 0;
+    uint32_t next_tag = 1;
     uint64_t step_limit = uint64_t{1} << 34;
     Checks checks;
     bool pageable_allowed = true;
@@ -198,6 +199,8 @@ public:
     int wait_for(Context *context, std::unique_lock<std::mutex> &lock, const std::function<bool()> &condition);
     void fail(Context *context, int code, const std::string &reason);
     void wake_streams(Device &device);
+    // launch_tag numbers launches, over and over.
+    uint32_t launch_tag();
 
     // Operations, run outside the mutex.
     int run_kernel(std::shared_ptr<Stream> stream, const Function &function, std::unique_ptr<Launch> launch);

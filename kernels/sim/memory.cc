@@ -36,6 +36,7 @@ Arena::Arena(Kind kind, uint64_t span, uintptr_t handle_base) : kind_(kind), spa
 Arena::~Arena() {
     munmap(reinterpret_cast<void *>(base_), span_);
     if (written_) munmap(written_, span_);
+    if (Touched *touched = touched_) munmap(touched, span_ * sizeof(Touched));
     munmap(owner_, span_ / granule * sizeof(uint32_t));
     munmap(allocations_, max_allocations * sizeof(Allocation));
 }
@@ -159,6 +160,47 @@ void Arena::mark_written(uintptr_t real, uint64_t bytes) {
     case 16: memset(w, 1, 16); break;
     default: memset(w, 1, bytes);
     }
+}
+
+namespace {
+
+constexpr uint32_t several = 1u << 31;  // in a reader: not this block alone
+constexpr uint32_t block_bits = 20;
+
+uint32_t mark(uint32_t tag, uint64_t block) { return tag << block_bits | static_cast<uint32_t>(block & ((1u << block_bits) - 1)); }
+
+bool same_launch(uint32_t a, uint32_t b) { return ((a ^ b) & ~several) >> block_bits == 0; }
+
+}  // namespace
+
+// Blocks on other host threads touch the same records; where two meet, one of them sees the other.
+Arena::Touch Arena::touch(uintptr_t real, uint64_t bytes, bool write, uint32_t tag, uint64_t block) {
+    Touched *touched = touched_;
+    if (!touched) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!touched_) touched_ = static_cast<Touched *>(reserve(span_ * sizeof(Touched), PROT_READ | PROT_WRITE));
+        touched = touched_;
+    }
+    touched += real - base_;
+    const uint32_t mine = mark(tag, block);
+    for (uint64_t i = 0; i < bytes; i++) {
+        Touched &t = touched[i];
+        const uint32_t writer = __atomic_load_n(&t.writer, __ATOMIC_RELAXED);
+        if (writer != mine && same_launch(writer, mine)) return {true, true, writer & ((1u << block_bits) - 1)};
+        const uint32_t reader = __atomic_load_n(&t.reader, __ATOMIC_RELAXED);
+        const bool read_by_others = reader != mine && same_launch(reader, mine);
+        if (write) {
+            if (read_by_others) return {true, false, reader & ((1u << block_bits) - 1)};
+            if (writer != mine) __atomic_store_n(&t.writer, mine, __ATOMIC_RELAXED);
+        } else if (reader != mine && !(read_by_others && (reader & several))) {
+            __atomic_store_n(&t.reader, read_by_others ? mine | several : mine, __ATOMIC_RELAXED);
+        }
+    }
+    return {};
+}
+
+void Arena::forget_touches() {
+    if (Touched *touched = touched_) madvise(touched, span_ * sizeof(Touched), MADV_DONTNEED);
 }
 
 std::string Arena::describe(uintptr_t real) const {

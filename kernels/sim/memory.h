@@ -59,6 +59,16 @@ public:
     void mark_written(uintptr_t real, uint64_t bytes);
     bool any_unwritten(uintptr_t real, uint64_t bytes) const;
 
+    // Races between blocks. A launch has a tag from 1 to last_tag; touch records an access by one of its blocks, and returns
+    // whether another block of the same launch has accessed one of the bytes, with either writing. After last_tag, forget_touches begins anew.
+    static constexpr uint32_t last_tag = 2047;
+    struct Touch {
+        bool conflict, by_write;
+        uint32_t block;  // modulo 2^20
+    };
+    Touch touch(uintptr_t real, uint64_t bytes, bool write, uint32_t tag, uint64_t block);
+    void forget_touches();
+
     // describe words the place of an address for a fault's report: "8 bytes past the end of a device allocation of 1024 bytes".
     std::string describe(uintptr_t real) const;
 
@@ -71,6 +81,11 @@ private:
     uint64_t span_;
     uintptr_t handle_base_, base_;
     uint8_t *written_;        // one byte a byte; device memory only
+    // For each byte, the tag and block of its latest write and of its latest read; reserved at the first touch.
+    struct Touched {
+        uint32_t writer, reader;
+    };
+    std::atomic<Touched *> touched_ = nullptr;
     uint32_t *owner_;         // by granule: index of the allocation it belongs to, red zone included; 0 is none
     Allocation *allocations_; // by index, never moved
     uint32_t next_index_ = 1;

@@ -101,12 +101,12 @@ func (p *parameters) generateGroup(sks, seeds [][]byte, w *workspace, d *divisio
 
 	p.invertPoly(k.inverse, k.prefix, d)
 	for i := len(sks) - 1; i >= 0; i-- {
-		p.split(&k.a, k.inverse, w)
-		p.split(&k.b, k.dividend[i], w)
+		p.splitLimbs(&k.a, k.inverse, w)
+		p.splitLimbs(&k.b, k.dividend[i], w)
 		p.multiplyLimbs(w.product, k)
 		p.packPublicKey(sks[i][p.privatePoly:], w.product)
 
-		p.joinTransforms(w.key, &k.a)
+		p.joinLimbs(w.key, &k.a)
 		p.multiplySecret(k.inverse, w.key, k.f[i], w)
 	}
 }
@@ -118,7 +118,8 @@ func (p *parameters) multiplySecret(a poly, transform, half spectrum, w *workspa
 	p.pointwise(w.product, transform, half)
 	p.inverse(w.product)
 	p.fold(w.product)
-	// 2 * 2^25 * 10.06/16.77 + q/2 < 2^26.
+	// A folded product is below twice its bound, so this is below
+	// 4 * 10.06M + q/2 < 2^26.
 	for i, x := range a[:p.n] {
 		w.product[i] = 2*w.product[i] + int32(x)
 	}
@@ -146,8 +147,8 @@ func (p *parameters) canonical(out poly, x spectrum) {
 
 const limbBits = 7
 
-// split sets out to the transforms of the limbs of a, |a[i]| <= q/2.
-func (p *parameters) split(out *limbs, a poly, w *workspace) {
+// splitLimbs sets out to the transforms of the limbs of a, |a[i]| <= q/2.
+func (p *parameters) splitLimbs(out *limbs, a poly, w *workspace) {
 	const round = 1 << (limbBits - 1)
 	limb := w.small
 	for i, x := range a {
@@ -160,8 +161,9 @@ func (p *parameters) split(out *limbs, a poly, w *workspace) {
 	p.forward(out.low, limb)
 }
 
-// joinTransforms sets out to the transform of what a was split from.
-func (p *parameters) joinTransforms(out spectrum, a *limbs) {
+// joinLimbs sets out to the transform of what a was split from. forward leaves
+// less than 4.1Q and mul adds at most (Q+1)/2, so |out[i]| < 5Q.
+func (p *parameters) joinLimbs(out spectrum, a *limbs) {
 	for i := range out {
 		out[i] = a.low[i] + int32(mul(int64(a.high[i]), limbFactor))
 	}

@@ -1,6 +1,7 @@
 package ctruprime
 
 import (
+	"crypto/mlkem"
 	"crypto/rand"
 	"testing"
 
@@ -86,6 +87,34 @@ func BenchmarkEncapsulateBytes(b *testing.B) {
 			pk, err := s.UnmarshalBinaryPublicKey(packed)
 			must(b, err)
 			_, _, err = s.Encapsulate(pk)
+			must(b, err)
+		}
+	})
+}
+
+// BenchmarkStandardLibrary is crypto/mlkem's ML-KEM-768, which crypto/tls uses:
+// encapsulation to a packed key, and what a client does.
+func BenchmarkStandardLibrary(b *testing.B) {
+	dk, err := mlkem.GenerateKey768()
+	must(b, err)
+	packed := dk.EncapsulationKey().Bytes()
+	_, ct := dk.EncapsulationKey().Encapsulate()
+	b.Run("EncapsulateBytes/crypto-mlkem-768", func(b *testing.B) {
+		for b.Loop() {
+			ek, err := mlkem.NewEncapsulationKey768(packed)
+			must(b, err)
+			ek.Encapsulate()
+		}
+	})
+	b.Run("Decapsulate/crypto-mlkem-768", func(b *testing.B) {
+		for b.Loop() {
+			_, err := dk.Decapsulate(ct)
+			must(b, err)
+		}
+	})
+	b.Run("GenerateKey/crypto-mlkem-768", func(b *testing.B) {
+		for b.Loop() {
+			_, err := mlkem.GenerateKey768()
 			must(b, err)
 		}
 	})

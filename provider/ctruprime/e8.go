@@ -46,7 +46,7 @@ func decodePairs(d0, d1, d2, d3 int32) (word, score int32) {
 	parity := (word ^ word>>1 ^ word>>2 ^ word>>3) & 1
 	// The low two bits carry the position and settle ties.
 	weakest := minimum(minimum(a0<<2, a1<<2|1), minimum(a2<<2|2, a3<<2|3))
-	word ^= parity << (weakest & 3)
+	word ^= parity << (weakest & 3) // a shift's time does not depend on its count
 	score = a0 + a1 + a2 + a3 - weakest>>2*2*parity
 	return word, score
 }

@@ -1,6 +1,7 @@
 package ctruprime
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cloudflare/circl/kem"
@@ -40,7 +41,7 @@ var (
 
 	// ErrSharedKeySize is returned for a shared-key buffer that is not
 	// SharedKeySize bytes long.
-	ErrSharedKeySize = fmt.Errorf("ctruprime: wrong size for shared key")
+	ErrSharedKeySize = errors.New("ctruprime: wrong size for shared key")
 
 	// ErrTypeMismatch is returned for a key of another scheme.
 	ErrTypeMismatch = fmt.Errorf("ctruprime: %w: the key belongs to another scheme", kem.ErrTypeMismatch)

@@ -20,11 +20,11 @@ const (
 // -p * 2^-64 mod Q with absolute value <= (Q+1)/2, for any |p| < 2^62.
 //
 // This is Plantard's reduction ("Efficient word size modular arithmetic",
-// 2021), in the signed form of Huang et al. (TCHES 2022/4, algorithm 10), with
-// a word of 32 bits: two multiplications, and no restriction on p
-// that lazy sums could come near. Why it is right: let m = p*Q^-1 mod 2^64,
-// signed, and m = m1*2^32 + m0 with 0 <= m0 < 2^32. Then m*Q = p + k*2^64 for
-// the k that we want, |k| <= Q/2 + 1/2, and
+// 2021) in the signed form of Huang et al. (TCHES 2022/4), with a word of 32
+// bits: two multiplications, and no restriction on p that lazy sums could come
+// near. Why it is right: let m = p*Q^-1 mod 2^64, signed, and
+// m = m1*2^32 + m0 with 0 <= m0 < 2^32. Then m*Q = p + k*2^64 for the k that we
+// want, |k| <= Q/2 + 1/2, and
 //
 //	(m1+64)*Q / 2^32 = k + (p + (2^38 - m0)*Q) / 2^64,
 //
@@ -57,15 +57,6 @@ func new64Residue(w uint64) int64 {
 // mul returns a*w mod Q with absolute value <= (Q+1)/2, for |a| < 2^38.
 func mul(a int64, w factor) int64 {
 	return ((a*int64(w))>>32 + 64) * modulus >> 32
-}
-
-// power returns base^e mod Q for public operands.
-func power(base uint64, e int) uint64 {
-	r := uint64(1)
-	for range e {
-		r = r * base % modulus
-	}
-	return r
 }
 
 // Quotients by q are multiplications by ceil(2^64/q), exact for dividends below

@@ -3,11 +3,11 @@ package ctruprime
 import "math/bits"
 
 // Inversion in R_q by Bernstein and Yang's division steps ("Fast constant-time
-// gcd computation and modular inversion", TCHES 2019/3, section 5): always the
-// same number of them, whatever the polynomial is, in jumps (section 5, too):
-// what jumpSteps steps do to f and g depends on their low coefficients only, so
-// it is worked out on those and then applied to the whole as a matrix of
-// polynomials.
+// gcd computation and modular inversion", TCHES 2019/3, sections 3 and 6):
+// always the same number of them, whatever the polynomial is. They are done in
+// jumps (section 5): what jumpSteps steps do to f and g depends on their low
+// coefficients only, so it is worked out on those and then applied to the whole
+// as a matrix of polynomials.
 //
 // One step, for the reversed modulus f and the reversed polynomial g, with
 // v = 0 and r = 1 beside them:
@@ -181,8 +181,9 @@ func (p *parameters) reorder(entry, column *[jumpWords]uint64) {
 // before.
 //
 // The low half of a product of two words holds the terms of coefficients 2j and
-// 2j+1 and the high half those of 2j+2; no sum reaches 2^32, so nothing is
-// carried from one coefficient into the next.
+// 2j+1 and the high half those of 2j+2. A coefficient sums up at most
+// 2*(jumpSteps+1) terms of at most (q-1)^2 and stays below 2^32, so nothing is
+// carried from one into the next.
 func (t *transition) apply(p *parameters, x *pair, from, count int) {
 	a, b := x.now[0], x.now[1]
 	out0, out1 := x.next[0][jumpWords:][:count], x.next[1][jumpWords:][:count]

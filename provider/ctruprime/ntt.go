@@ -14,6 +14,9 @@ const (
 	// forward and inverse treat apart: the input fills only half of the
 	// ring, and the first root is 1.
 	spanFirst = 8
+	// spanLast is the number of blocks before the last two layers. They are
+	// short, and unrolled for each degree.
+	spanLast = leaves / 4
 )
 
 // poly holds the coefficients of a polynomial, centred, the constant one
@@ -36,20 +39,24 @@ var (
 )
 
 func init() {
+	var power [leaves]factor // of the root of unity
+	for e, x := 0, uint64(1); e < leaves; e, x = e+1, x*rootOfUnity%modulus {
+		power[e] = newFactor(x)
+	}
 	// exponent[k]: node k is x^m minus the root of unity to this power.
 	var exponent [2 * leaves]int
 	for k := 1; k < leaves; k++ {
 		exponent[2*k], exponent[2*k+1] = exponent[k]/2, exponent[k]/2+leaves/2
 	}
 	// A node's w is the root that its left child has.
-	split := func(k int) factor { return newFactor(power(rootOfUnity, exponent[2*k])) }
-	join := func(k int) factor { return newFactor(power(rootOfUnity, leaves-exponent[2*k])) }
+	split := func(k int) factor { return power[exponent[2*k]] }
+	join := func(k int) factor { return power[(leaves-exponent[2*k])%leaves] }
 	for k := 1; k < leaves/2; k++ {
 		splits[k] = roots{split(k), split(2 * k), split(2*k + 1)}
 		joins[k] = roots{join(k), join(2 * k), join(2*k + 1)}
 	}
 	for k := range leafRoots {
-		leafRoots[k] = newFactor(power(rootOfUnity, exponent[leaves+k]))
+		leafRoots[k] = power[exponent[leaves+k]]
 	}
 }
 
@@ -62,11 +69,16 @@ func newUnscale() factor {
 	return newFactor(uint64(new64Residue(modulus - (modulus-1)/leaves)))
 }
 
-// forward sets out to the transform of in, for |in[i]| < 2^15.
+// forward sets out to the transform of in, for |in[i]| <= 2^15: |out[i]| < 4.1Q.
 func (p *parameters) forward(out spectrum, in poly) {
 	p.forwardFirst(out, in)
-	for nodes := spanFirst; nodes < leaves; nodes *= 4 {
+	for nodes := spanFirst; nodes < spanLast; nodes *= 4 {
 		p.forwardPass(out, nodes)
+	}
+	if p.leaf == 3 {
+		forwardLast3(out)
+	} else {
+		forwardLast5(out)
 	}
 }
 
@@ -95,8 +107,18 @@ func (p *parameters) forwardFirst(out spectrum, in poly) {
 	}
 }
 
-// forwardPass splits each of so many nodes twice. It adds less than 1.01Q to
-// the largest absolute value.
+// split splits one coefficient of each quarter of a node twice. The largest
+// absolute value grows by less than 1.01Q.
+func split(x0, x1, x2, x3 int32, w *roots) (y0, y1, y2, y3 int32) {
+	a, b := int64(x0), int64(x1)
+	c, d := mul(int64(x2), w.top), mul(int64(x3), w.top)
+	s, t := a+c, mul(b+d, w.left)
+	u, v := a-c, mul(b-d, w.right)
+	return int32(s + t), int32(s - t), int32(u + v), int32(u - v)
+}
+
+// forwardPass splits each of so many nodes twice. It is split in a loop: the
+// call would cost an eighth.
 func (p *parameters) forwardPass(x spectrum, nodes int) {
 	m := p.size / (4 * nodes)
 	for i := range nodes {
@@ -113,6 +135,30 @@ func (p *parameters) forwardPass(x spectrum, nodes int) {
 	}
 }
 
+// forwardLast3 splits the last nodes into leaves of degree 3.
+func forwardLast3(x spectrum) {
+	for i := range spanLast {
+		w, b := &splits[spanLast+i], (*[12]int32)(x)
+		b[0], b[3], b[6], b[9] = split(b[0], b[3], b[6], b[9], w)
+		b[1], b[4], b[7], b[10] = split(b[1], b[4], b[7], b[10], w)
+		b[2], b[5], b[8], b[11] = split(b[2], b[5], b[8], b[11], w)
+		x = x[len(b):]
+	}
+}
+
+// forwardLast5 splits the last nodes into leaves of degree 5.
+func forwardLast5(x spectrum) {
+	for i := range spanLast {
+		w, b := &splits[spanLast+i], (*[20]int32)(x)
+		b[0], b[5], b[10], b[15] = split(b[0], b[5], b[10], b[15], w)
+		b[1], b[6], b[11], b[16] = split(b[1], b[6], b[11], b[16], w)
+		b[2], b[7], b[12], b[17] = split(b[2], b[7], b[12], b[17], w)
+		b[3], b[8], b[13], b[18] = split(b[3], b[8], b[13], b[18], w)
+		b[4], b[9], b[14], b[19] = split(b[4], b[9], b[14], b[19], w)
+		x = x[len(b):]
+	}
+}
+
 // quarters returns the four quarters of the i-th block of 4m values of x.
 func quarters(x spectrum, i, m int) (x0, x1, x2, x3 spectrum) {
 	block := x[4*m*i:]
@@ -123,15 +169,53 @@ func quarters(x spectrum, i, m int) (x0, x1, x2, x3 spectrum) {
 // polynomial that it is the transform of, times -2^64, each the residue of
 // least absolute value.
 func (p *parameters) inverse(x spectrum) {
-	for nodes := leaves / 4; nodes >= spanFirst; nodes /= 4 {
+	if p.leaf == 3 {
+		inverseFirst3(x)
+	} else {
+		inverseFirst5(x)
+	}
+	for nodes := spanLast / 4; nodes >= spanFirst; nodes /= 4 {
 		p.inversePass(x, nodes)
 	}
 	p.inverseLast(x)
 }
 
-// inversePass joins each of so many nodes from its grandchildren. It
-// multiplies the largest absolute value by at most 4; three passes take
+// join joins one coefficient of each quarter of a node from its grandchildren.
+// It multiplies the largest absolute value by at most 4; three times take
 // (Q+1)/2 to 32(Q+1) < 2^31.
+func join(x0, x1, x2, x3 int32, w *roots) (y0, y1, y2, y3 int32) {
+	a, b, c, d := int64(x0), int64(x1), int64(x2), int64(x3)
+	a, b = a+b, mul(a-b, w.left)
+	c, d = c+d, mul(c-d, w.right)
+	return int32(a + c), int32(b + d), int32(mul(a-c, w.top)), int32(mul(b-d, w.top))
+}
+
+// inverseFirst3 joins the leaves of degree 3.
+func inverseFirst3(x spectrum) {
+	for i := range spanLast {
+		w, b := &joins[spanLast+i], (*[12]int32)(x)
+		b[0], b[3], b[6], b[9] = join(b[0], b[3], b[6], b[9], w)
+		b[1], b[4], b[7], b[10] = join(b[1], b[4], b[7], b[10], w)
+		b[2], b[5], b[8], b[11] = join(b[2], b[5], b[8], b[11], w)
+		x = x[len(b):]
+	}
+}
+
+// inverseFirst5 joins the leaves of degree 5.
+func inverseFirst5(x spectrum) {
+	for i := range spanLast {
+		w, b := &joins[spanLast+i], (*[20]int32)(x)
+		b[0], b[5], b[10], b[15] = join(b[0], b[5], b[10], b[15], w)
+		b[1], b[6], b[11], b[16] = join(b[1], b[6], b[11], b[16], w)
+		b[2], b[7], b[12], b[17] = join(b[2], b[7], b[12], b[17], w)
+		b[3], b[8], b[13], b[18] = join(b[3], b[8], b[13], b[18], w)
+		b[4], b[9], b[14], b[19] = join(b[4], b[9], b[14], b[19], w)
+		x = x[len(b):]
+	}
+}
+
+// inversePass joins each of so many nodes from its grandchildren. It is join in
+// a loop.
 func (p *parameters) inversePass(x spectrum, nodes int) {
 	m := p.size / (4 * nodes)
 	for i := range nodes {

@@ -17,11 +17,16 @@ func packGroup(out []byte, v *[8]uint16, b uint) {
 	low := uint64(v[0]) | uint64(v[1])<<b | uint64(v[2])<<(2*b) | uint64(v[3])<<(3*b)
 	high := uint64(v[4]) | uint64(v[5])<<b | uint64(v[6])<<(2*b) | uint64(v[7])<<(3*b)
 	low, high = low|high<<(4*b), high>>(64-4*b)
-	if len(out) >= 16 {
-		binary.LittleEndian.PutUint64(out[:8], low)
-		binary.LittleEndian.PutUint64(out[8:16], high)
+	if len(out) < 16 {
+		packLast(out, low, high, b)
 		return
 	}
+	binary.LittleEndian.PutUint64(out[:8], low)
+	binary.LittleEndian.PutUint64(out[8:16], high)
+}
+
+// packLast writes b bytes, or as many as out has.
+func packLast(out []byte, low, high uint64, b uint) {
 	var last [16]byte
 	binary.LittleEndian.PutUint64(last[:8], low)
 	binary.LittleEndian.PutUint64(last[8:], high)
@@ -31,19 +36,29 @@ func packGroup(out []byte, v *[8]uint16, b uint) {
 // unpackGroup reads eight values from the first b bytes of in, or from the
 // whole of a shorter last group, with zeros for what is cut off.
 func unpackGroup(v *[8]uint16, in []byte, b uint) {
-	var last [16]byte
-	if len(in) < 16 {
-		copy(last[:b], in)
-		in = last[:]
-	}
+	low, high := loadGroup(in, b)
 	b &= 15
-	low := binary.LittleEndian.Uint64(in[:8])
-	high := low>>(4*b) | binary.LittleEndian.Uint64(in[8:16])<<(64-4*b)
+	high = low>>(4*b) | high<<(64-4*b)
 	mask := uint64(1)<<b - 1
 	v[0], v[1] = uint16(low&mask), uint16(low>>b&mask)
 	v[2], v[3] = uint16(low>>(2*b)&mask), uint16(low>>(3*b)&mask)
 	v[4], v[5] = uint16(high&mask), uint16(high>>b&mask)
 	v[6], v[7] = uint16(high>>(2*b)&mask), uint16(high>>(3*b)&mask)
+}
+
+// loadGroup reads 16 bytes, of which a group takes the first b.
+func loadGroup(in []byte, b uint) (low, high uint64) {
+	if len(in) < 16 {
+		return loadLast(in, b)
+	}
+	return binary.LittleEndian.Uint64(in[:8]), binary.LittleEndian.Uint64(in[8:16])
+}
+
+// loadLast reads b bytes, or as many as in has, and zeros for the others.
+func loadLast(in []byte, b uint) (low, high uint64) {
+	var last [16]byte
+	copy(last[:b], in)
+	return loadGroup(last[:], b)
 }
 
 // packPublicKey packs h mod q, for |h[i]| <= 2^26. h is zero from n on.
@@ -60,13 +75,15 @@ func (p *parameters) packPublicKey(out []byte, h spectrum) {
 // zero. The key is public.
 func (p *parameters) unpackPublicKey(h poly, pk []byte) bool {
 	var v [8]uint16
-	excess := int32(0) // negative once a coefficient is q or more
+	q, half := int16(p.q), int16(p.q/2)
+	excess := int16(0) // negative once a coefficient is q or more
 	for i := range p.groups() {
 		unpackGroup(&v, pk[codedPublicKeyBits*i:p.publicKeySize], codedPublicKeyBits)
 		out := (*[8]int16)(h[8*i:])
-		for j, x := range v {
-			excess |= p.q - 1 - int32(x)
-			out[j] = int16(p.centre(int32(x)))
+		for j, x := range &v {
+			y := int16(x)
+			excess |= q - 1 - y
+			out[j] = y - q&((half-y)>>15) // as centre does
 		}
 	}
 	padding := int16(0)
@@ -85,7 +102,7 @@ func (p *parameters) unpackCiphertext(c poly, ct []byte) {
 	for i := range p.groups() {
 		unpackGroup(&v, ct[int(p.d)*i:p.ciphertextSize], p.d)
 		out := (*[8]int16)(c[8*i:])
-		for j, x := range v {
+		for j, x := range &v {
 			out[j] = int16(x<<(shift&15)) >> (shift & 15)
 		}
 	}

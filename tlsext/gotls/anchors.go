@@ -47,6 +47,10 @@ var anchors = []anchor{
 		match: start("if ke := ctrutlsKeyExchangeFor($0); ke != nil { return ke, nil }"),
 	},
 	{
+		name: "empty share", in: "clientHelloMsg.unmarshal", signature: "func([]byte) bool", want: "len(ks.data) == 0",
+		match: emptyShare,
+	},
+	{
 		name: "client's shares", in: "Conn.clientHandshake", signature: "func(context.Context) error",
 		want:  "hello, keyShareKeys, _, err := c.makeClientHello() and the check of its error",
 		match: clientShares,
@@ -212,6 +216,22 @@ func clientShares(d declaration) []place {
 				d.param(0), d.receiver(), hello, keys))
 		}})
 	}
+	return places
+}
+
+// emptyShare lets an empty key share of a registered group through to the group,
+// which refuses it with illegal_parameter like any other of the wrong length.
+func emptyShare(d declaration) []place {
+	var places []place
+	ast.Inspect(d.fn.Body, func(n ast.Node) bool {
+		check, ok := n.(*ast.BinaryExpr)
+		if ok && d.file.source(check) == "len(ks.data) == 0" {
+			places = append(places, place{check.Pos(), func() {
+				d.file.insert(check.End(), ` && ctrutlsName(ks.group) == ""`)
+			}})
+		}
+		return true
+	})
 	return places
 }
 

@@ -180,6 +180,8 @@ func TestChangedPlaces(t *testing.T) {
 		words                string
 	}{
 		{"key share keys", "not a struct", `(?s)type keySharePrivateKeys struct \{.*?\n\}`, "type keySharePrivateKeys = clientHelloMsg", "0 matches"},
+		{"empty share", "gone", `len\(ks\.data\) == 0`, "len(ks.data) < 1", "0 matches"},
+		{"empty share", "doubled", `(len\(ks\.data\) == 0)`, "$1 || $1", "2 matches"},
 		{"client's shares", "gone", `c\.makeClientHello\(\)`, "c.buildClientHello()", "0 matches"},
 		{"client's shares", "doubled", `(hello, keyShareKeys, ech, err := c\.makeClientHello\(\)\n\tif err != nil \{\n\t\treturn err\n\t\})`, "$1\n\t$1", "2 matches"},
 		{"client's shares", "check elsewhere", `(c\.makeClientHello\(\)\n)`, "$1\tprintln()\n", "0 matches"},

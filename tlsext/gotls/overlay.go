@@ -49,7 +49,7 @@ func (tc *toolchain) writeOverlay(cache string, files map[string][]byte, users s
 	}
 	file := "overlay.json"
 	if users != "" {
-		if err := tc.merge(&ours, users, cache); err != nil {
+		if err := tc.merge(&ours, users); err != nil {
 			return "", err
 		}
 	}
@@ -66,9 +66,9 @@ func (tc *toolchain) writeOverlay(cache string, files map[string][]byte, users s
 }
 
 // merge adds the user's overlay to ours. Relative paths in it are relative to
-// the folder that the go command runs in. Entries that gotls wrote are passed
-// over: inside a shell of gotls env, GOFLAGS has them.
-func (tc *toolchain) merge(ours *overlay, path, cache string) error {
+// the folder that the go command runs in. What gotls itself put there is passed
+// over: inside a shell of gotls env, GOFLAGS names an overlay of gotls.
+func (tc *toolchain) merge(ours *overlay, path string) error {
 	absolute := func(p string) string {
 		if p == "" || filepath.IsAbs(p) {
 			return p
@@ -84,10 +84,10 @@ func (tc *toolchain) merge(ours *overlay, path, cache string) error {
 		return fmt.Errorf("the -overlay that was there already, %s: %w", path, err)
 	}
 	for from, to := range users.Replace {
-		if from = absolute(from); to != "" && within(cache, to) {
+		if _, hooked := users.Replace[filepath.Join(filepath.Dir(from), hookFile)]; hooked {
 			continue
 		}
-		if within(tlsDir(tc.GOROOT), from) {
+		if from = absolute(from); within(tlsDir(tc.GOROOT), from) {
 			return fmt.Errorf("-overlay=%s replaces %s, but gotls patches crypto/tls of the toolchain as it is; leave crypto/tls out of that overlay", path, from)
 		}
 		ours.Replace[from] = absolute(to)

@@ -138,7 +138,7 @@ func TestMergeOverlay(t *testing.T) {
 	dir := t.TempDir()
 	cache := filepath.Join(dir, "cache")
 	tc := imaginary(dir)
-	files := map[string][]byte{"conn.go": []byte("package tls")}
+	files := map[string][]byte{"conn.go": []byte("package tls"), hookFile: hookText}
 	users := func(text string) string {
 		path := filepath.Join(dir, "users.json")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -161,7 +161,7 @@ func TestMergeOverlay(t *testing.T) {
 			t.Errorf("%s is replaced by %q, want %q", from, got, to)
 		}
 	}
-	if len(replace) != 4 {
+	if len(replace) != 5 {
 		t.Errorf("the overlay replaces %v", replace)
 	}
 
@@ -172,6 +172,21 @@ func TestMergeOverlay(t *testing.T) {
 	// GOFLAGS in a shell of gotls env names an overlay of ours already.
 	if again, err := tc.writeOverlay(cache, files, merged); err != nil || again != merged {
 		t.Errorf("merged with itself it is %s, %v; want %s", again, err, merged)
+	}
+
+	// Also one for another toolchain, in another cache; what the user added stays.
+	other := imaginary(dir)
+	other.GOROOT += " 2"
+	foreign, err := other.writeOverlay(filepath.Join(dir, "cache 2"), files, relative)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed, err := tc.writeOverlay(cache, files, foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if replace := readOverlay(t, mixed); len(replace) != 5 || replace["/abs/b.go"] != "/abs/c.go" {
+		t.Errorf("out of a foreign overlay came %v", replace)
 	}
 
 	tls := filepath.Join(tlsDir(tc.GOROOT), "conn.go")

@@ -37,7 +37,7 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// Write makes new certificates, ECDSA P-256 and valid for a day, in dir.
+// Write makes new certificates, ECDSA P-256 and valid for 30 days, in dir.
 func Write(dir string) (*Files, error) {
 	f := &Files{
 		CA:         filepath.Join(dir, "ca.pem"),
@@ -71,7 +71,7 @@ func template(name string, usage ...x509.ExtKeyUsage) *x509.Certificate {
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(24 * time.Hour),
+		NotAfter:     time.Now().Add(30 * 24 * time.Hour),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  usage,
 	}

@@ -23,10 +23,6 @@ const (
 // TypeClientHello is the handshake message type of a ClientHello.
 const TypeClientHello = 1
 
-// MaxSize is the largest handshake message that Marshal makes: its length has
-// 24 bits.
-const MaxSize = 1<<24 - 1 + 4
-
 // Extension is one extension of a hello, its data uninterpreted.
 type Extension struct {
 	Type uint16

@@ -87,6 +87,20 @@ func TestMarshalTooLong(t *testing.T) {
 	}
 }
 
+func TestReaderBound(t *testing.T) {
+	msg := make([]byte, maxMessage+1)
+	msg[1], msg[2], msg[3] = byte((len(msg)-4)>>16), byte((len(msg)-4)>>8), byte((len(msg)-4)&0xff)
+	if _, err := NewReader(bytes.NewReader(Records(FirstVersion, msg, 0))).Message(); err == nil {
+		t.Errorf("a message of %d bytes was read", len(msg))
+	}
+	msg = msg[:maxMessage]
+	msg[1], msg[2], msg[3] = byte((len(msg)-4)>>16), byte((len(msg)-4)>>8), byte((len(msg)-4)&0xff)
+	got, err := NewReader(bytes.NewReader(Records(FirstVersion, msg, 1000))).Message()
+	if err != nil || !bytes.Equal(got, msg) {
+		t.Errorf("a message of %d bytes: %v", len(msg), err)
+	}
+}
+
 // What crypto/tls sends is understood, and what is built here crypto/tls
 // understands: the two ends of the same message.
 func TestAgainstCryptoTLS(t *testing.T) {

@@ -20,6 +20,10 @@ const (
 // MaxRecord is the largest payload of a plaintext record, in bytes.
 const MaxRecord = 1 << 14
 
+// maxMessage bounds a handshake message that is read, in bytes; crypto/tls has
+// the same bound.
+const maxMessage = 1 << 16
+
 // recordHeader is type, legacy version and length, in bytes.
 const recordHeader = 5
 
@@ -71,8 +75,8 @@ func (a *Alert) Error() string {
 // returned as an *Alert; ChangeCipherSpec records are skipped.
 func (r *Reader) Message() ([]byte, error) {
 	for {
-		if msg := r.take(); msg != nil {
-			return msg, nil
+		if msg, err := r.take(); msg != nil || err != nil {
+			return msg, err
 		}
 		typ, payload, err := readRecord(r.r)
 		if err != nil {
@@ -94,17 +98,20 @@ func (r *Reader) Message() ([]byte, error) {
 }
 
 // take cuts one whole message off what was read; nil if there is none.
-func (r *Reader) take() []byte {
+func (r *Reader) take() ([]byte, error) {
 	if len(r.message) < 4 {
-		return nil
+		return nil, nil
 	}
 	size := 4 + int(r.message[1])<<16 + int(binary.BigEndian.Uint16(r.message[2:]))
+	if size > maxMessage {
+		return nil, fmt.Errorf("clienthello: a handshake message of %d bytes; the most is %d", size, maxMessage)
+	}
 	if len(r.message) < size {
-		return nil
+		return nil, nil
 	}
 	msg := slices.Clone(r.message[:size])
 	r.message = r.message[size:]
-	return msg
+	return msg, nil
 }
 
 func readRecord(r io.Reader) (typ uint8, payload []byte, err error) {

@@ -122,12 +122,12 @@ func (s *Sim) SetMultiprocessors(device, n int) {
 	s.must("simSetMultiprocessors", uintptr(device), uintptr(n))
 }
 
-// SetMemory sets a device's memory in bytes, at first 1 GiB and at most 8 GiB. An allocation that does not fit fails.
+// SetMemory sets a device's memory in bytes, at first 1 GiB and at most 4 GiB. An allocation that does not fit fails.
 func (s *Sim) SetMemory(device int, bytes uint64) {
 	s.must("simSetMemory", uintptr(device), uintptr(bytes))
 }
 
-// SetHostMemory sets how much host memory can be pinned in bytes, at first 4 GiB and at most 8 GiB.
+// SetHostMemory sets how much host memory can be pinned in bytes, at first and at most 4 GiB.
 func (s *Sim) SetHostMemory(bytes uint64) { s.must("simSetHostMemory", uintptr(bytes)) }
 
 // SetSeed chooses the order in which blocks, and the threads of a block between barriers, run. 0 is the plain ascending
@@ -136,7 +136,7 @@ func (s *Sim) SetSeed(seed uint64) { s.must("simSetSeed", uintptr(seed)) }
 
 // Checks are the checks on kernels that can be switched.
 type Checks struct {
-	Races               bool // races in shared memory
+	Races               bool // races in shared memory, and between blocks in global memory
 	UninitialisedGlobal bool // reads of global memory that nothing has written
 	UninitialisedShared bool // the same for shared memory, where kernels may well load slack and mask it off
 }

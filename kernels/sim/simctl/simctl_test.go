@@ -5,9 +5,11 @@ package simctl_test
 import (
 	"bytes"
 	"errors"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
@@ -322,6 +324,20 @@ func TestFreedUnderCopy(t *testing.T) {
 			resetContext(h)
 		})
 	}
+}
+
+// Host code that follows a device pointer faults.
+func TestDevicePointerOnHost(t *testing.T) {
+	h := testkernels.New(t)
+	p := h.Upload(make([]uint32, 64))
+	h.Check(h.API.StreamSynchronize(h.Stream))
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() == nil {
+			t.Error("the host read device memory")
+		}
+	}()
+	t.Log(**(**byte)(unsafe.Pointer(&p)))
 }
 
 func TestStats(t *testing.T) {

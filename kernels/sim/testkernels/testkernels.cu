@@ -445,10 +445,8 @@ extern "C" __global__ void broken_global_before(const uint32_t *in, uint32_t *ou
 }
 REGISTER_KERNEL(broken_global_before);
 
-extern "C" __global__ void broken_global_vector(const uint32_t *in, uint4 *out) {
-    if (threadIdx.x == 0) out[0] = reinterpret_cast<const uint4 *>(in + 256)[-1];
-    if (threadIdx.x == 1) out[1] = *reinterpret_cast<const uint4 *>(in + 253 + in[0] % 2 * 0);
-}
+// in[0] % 8 is 7.
+extern "C" __global__ void broken_global_vector(const uint32_t *in, uint4 *out) { out[threadIdx.x] = reinterpret_cast<const uint4 *>(in)[threadIdx.x + in[0] % 8 / 7]; }
 REGISTER_KERNEL(broken_global_vector);
 
 extern "C" __global__ void broken_misaligned(const uint32_t *in, uint32_t *out) {
@@ -496,6 +494,22 @@ REGISTER_KERNEL(broken_local_array);
 // in is whatever pointer the host passes.
 extern "C" __global__ void broken_pointer(const uint32_t *in, uint32_t *out) { out[threadIdx.x] = in[threadIdx.x]; }
 REGISTER_KERNEL(broken_pointer);
+
+// Two blocks of 64 threads. Each writes a part of what the other reads.
+extern "C" __global__ void broken_block_read(const uint32_t *in, uint32_t *out) {
+    const unsigned i = threadIdx.x + 64 * blockIdx.x;
+    out[i] = in[i];
+    __syncthreads();
+    out[128 + i] = out[127 - i];
+}
+REGISTER_KERNEL(broken_block_read);
+
+// Two blocks of 64 threads, which meet in one byte.
+extern "C" __global__ void broken_block_write(const uint32_t *in, uint32_t *out) {
+    uint8_t *bytes = reinterpret_cast<uint8_t *>(out);
+    bytes[threadIdx.x + 63 * blockIdx.x] = static_cast<uint8_t>(in[threadIdx.x]);
+}
+REGISTER_KERNEL(broken_block_write);
 
 // The address of in comes as a number.
 extern "C" __global__ void broken_hidden_pointer(uint64_t in, uint32_t *out) { out[threadIdx.x] = reinterpret_cast<const uint32_t *>(in)[threadIdx.x]; }

@@ -8,6 +8,7 @@
 //
 //	keySharePrivateKeys             holds a *ctrutlsShares
 //	CurveID.String                  ctrutlsName
+//	clientHelloMsg.unmarshal        ctrutlsName
 //	Config.curvePreferences         ctrutlsPreferences
 //	keyExchangeForCurveID           ctrutlsKeyExchangeFor
 //	server: processClientHello      ctrutlsSelect, ctrutlsServe, ctrutlsFail

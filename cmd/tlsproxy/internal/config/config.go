@@ -6,7 +6,8 @@ import (
 )
 
 // Config is a whole configuration. The tag yaml names a key; min and max bound
-// a number, a size, a duration, or the length of a list.
+// a number, a size, a duration, or the length of a list; empty lets a value be
+// the empty string.
 type Config struct {
 	Listen       []Address     `yaml:"listen" max:"64"`
 	Certificates []Certificate `yaml:"certificates" max:"100000"`
@@ -38,7 +39,7 @@ type TLS struct {
 // Backends is a pool of HTTP/1.1 servers that answer the same requests.
 type Backends struct {
 	URLs               []URL    `yaml:"urls" max:"1024"`
-	CA                 string   `yaml:"ca,omitempty"`
+	CA                 string   `yaml:"ca" empty:"ok"`
 	EjectAfter         int      `yaml:"eject_after" min:"1" max:"1000"`
 	EjectFor           Duration `yaml:"eject_for" min:"100ms" max:"1h"`
 	MaxIdleConnections int      `yaml:"max_idle_connections" min:"0" max:"65536"`
@@ -122,9 +123,6 @@ func Default() *Config {
 		Provider: Provider{KeyPool: defaultKeyPool},
 	}
 }
-
-// File returns the name of the file that the configuration was read from.
-func (c *Config) File() string { return c.file }
 
 // resolvePaths makes file names relative to the configuration's folder.
 func (c *Config) resolvePaths() {

@@ -4,7 +4,6 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -129,6 +128,10 @@ func (d *decoder) scalar(path string, n ast.Node, dst reflect.Value, bounds refl
 		d.errorf(n, "%s is a %s; it must be a single value", path, kindOf(n))
 		return
 	}
+	if text == "" && bounds.Get("empty") == "" {
+		d.errorf(n, "%s: the value is empty", path)
+		return
+	}
 	if err := setText(dst, text); err != nil {
 		d.errorf(n, "%s: %v", path, err)
 		return
@@ -158,9 +161,6 @@ func setText(dst reflect.Value, text string) error {
 	}
 	switch dst.Kind() {
 	case reflect.String:
-		if text == "" {
-			return fmt.Errorf("the value is empty")
-		}
 		dst.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
@@ -181,21 +181,24 @@ func setText(dst reflect.Value, text string) error {
 
 // checkBounds compares a number with the tags min and max of its field.
 func checkBounds(v reflect.Value, bounds reflect.StructTag) error {
-	lowest, bounded := bounds.Lookup("min")
+	least, bounded := bounds.Lookup("min")
 	if !bounded {
 		return nil
 	}
-	highest := bounds.Get("max")
-	least, most := reflect.New(v.Type()).Elem(), reflect.New(v.Type()).Elem()
-	for bound, text := range map[*reflect.Value]string{&least: lowest, &most: highest} {
-		if err := setText(*bound, text); err != nil {
-			panic("tlsproxy: config: a bound in Config: " + err.Error())
-		}
-	}
-	if v.Int() < least.Int() || v.Int() > most.Int() {
-		return fmt.Errorf("%v is outside %s to %s", v.Interface(), lowest, highest)
+	most := bounds.Get("max")
+	if v.Int() < boundOf(v.Type(), least) || v.Int() > boundOf(v.Type(), most) {
+		return fmt.Errorf("%v is outside %s to %s", v.Interface(), least, most)
 	}
 	return nil
+}
+
+// boundOf reads a tag of Config, which is written like the values it bounds.
+func boundOf(t reflect.Type, text string) int64 {
+	bound := reflect.New(t).Elem()
+	if err := setText(bound, text); err != nil {
+		panic("tlsproxy: config: a bound in Config: " + err.Error())
+	}
+	return bound.Int()
 }
 
 // kindOf names a node's kind for people.
@@ -224,10 +227,7 @@ func join(path, key string) string {
 }
 
 // keyOf is the key that sets a field, "" if none does.
-func keyOf(f reflect.StructField) string {
-	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	return key
-}
+func keyOf(f reflect.StructField) string { return f.Tag.Get("yaml") }
 
 // fieldByKey finds the field that the key name sets.
 func fieldByKey(t reflect.Type, name string) (reflect.StructField, bool) {
@@ -252,7 +252,7 @@ func keysOf(t reflect.Type) []string {
 
 // Keys lists every key that a file can hold, as paths such as
 // "timeouts.handshake"; an entry of a list shows as "certificates.cert".
-func Keys() []string { return slices.Clip(keysUnder("", reflect.TypeFor[Config]())) }
+func Keys() []string { return keysUnder("", reflect.TypeFor[Config]()) }
 
 func keysUnder(path string, t reflect.Type) []string {
 	var keys []string

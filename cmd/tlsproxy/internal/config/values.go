@@ -58,6 +58,9 @@ func (g Group) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
 func (g Group) String() string { return groups.Name(tls.CurveID(g)) }
 
+// CurveID returns the group as crypto/tls numbers it.
+func (g Group) CurveID() tls.CurveID { return tls.CurveID(g) }
+
 // CurveIDs returns the groups as crypto/tls wants them.
 func (t *TLS) CurveIDs() []tls.CurveID {
 	ids := make([]tls.CurveID, len(t.Groups))

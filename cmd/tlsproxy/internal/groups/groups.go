@@ -56,3 +56,19 @@ func Register(p *provider.Provider) error {
 	}
 	return tlsext.Register(p)
 }
+
+// Classical reports whether a group is safe against today's computers only.
+func Classical(id tls.CurveID) bool {
+	switch id {
+	case tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521:
+		return true
+	}
+	return false
+}
+
+// PostQuantum reports whether a group is meant to stay safe against quantum
+// computers.
+func PostQuantum(id tls.CurveID) bool { return !Classical(id) }
+
+// OfCryptoTLS lists the groups that need no hook.
+func OfCryptoTLS() []tls.CurveID { return tlsext.Preferences() }

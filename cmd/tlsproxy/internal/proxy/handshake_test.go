@@ -174,7 +174,7 @@ func TestStalledHandshake(t *testing.T) {
 				if st := r.server.Stats(); st.Open != 1 {
 					t.Errorf("before the time-out: %+v", st)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				if st := r.server.Stats(); st.Open != 0 || st.Failed != 1 {
 					t.Errorf("after the time-out: %+v", st)

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/demo"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/loadgen"
+	"github.com/ctrutls/ctrutls/provider"
+)
+
+type demoCommand struct {
+	Groups      []config.Group `default:"X25519,X25519MLKEM768,X25519CTRUPrime761" help:"The groups to compare; ratios are to X25519, else to the first (${default})."`
+	Rounds      int            `default:"5" help:"Rounds, each with every group in turn (${default})."`
+	Duration    time.Duration  `default:"500ms" help:"How long one group runs in one round (${default})."`
+	Concurrency int            `default:"16" help:"Connections at once (${default})."`
+	Listen      string         `default:"localhost:0" help:"Where the proxy listens; port 0 is any free one (${default})."`
+	JSON        bool           `name:"json" help:"Print the figures as JSON."`
+	Keep        bool           `help:"Leave the proxy running afterwards, until Ctrl-C."`
+}
+
+// Run measures and prints. It fails if any handshake did.
+func (c *demoCommand) Run(ctx context.Context, s streams) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("demo: finding this program, to run it as the client: %w", err)
+	}
+	o := demo.Options{
+		Listen: c.Listen, Rounds: c.Rounds, Duration: c.Duration, Concurrency: c.Concurrency,
+		Client: []string{program, "loadgen"}, Stderr: s.err,
+		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	for _, g := range c.Groups {
+		o.Groups = append(o.Groups, g.CurveID())
+	}
+	d, err := demo.Start(o)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	report, err := d.Measure(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.print(s, report); err != nil {
+		return err
+	}
+	if failures := report.Failures(); len(failures) > 0 {
+		return fmt.Errorf("demo: not everything worked:\n%s", strings.Join(failures, "\n"))
+	}
+	if c.Keep {
+		keep(ctx, s, d.Address())
+	}
+	return nil
+}
+
+func (c *demoCommand) print(s streams, r *demo.Report) error {
+	if c.JSON {
+		out := json.NewEncoder(s.out)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	return r.WriteText(s.out, "tlsproxy "+version())
+}
+
+// keep waits for the end and tells what can be done meanwhile.
+func keep(ctx context.Context, s streams, address string) {
+	_, port, _ := net.SplitHostPort(address)
+	fmt.Fprintf(s.err, "\nThe proxy goes on at %s, until Ctrl-C. Its certificate vouches for itself; try\n\n  curl -kv https://localhost:%s/\n", address, port)
+	<-ctx.Done()
+}
+
+// loadgenCommand makes this program the demonstration's client.
+type loadgenCommand struct{}
+
+// Run does what the demonstration's process asks for.
+func (c *loadgenCommand) Run(ctx context.Context, s streams) error {
+	p, err := provider.Open(provider.Config{})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if err := groups.Register(p); err != nil {
+		return err
+	}
+	return loadgen.Serve(ctx, s.in, s.out)
+}

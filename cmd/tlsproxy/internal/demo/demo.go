@@ -1,0 +1,250 @@
+package demo
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/loadgen"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/machine"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
+)
+
+// serverName is the name in the certificate that the clients verify.
+const serverName = "localhost"
+
+// MaxRounds bounds Options.Rounds.
+const MaxRounds = 1000
+
+// Options say what is measured and for how long.
+type Options struct {
+	Listen      string        // the proxy's address; port 0: any free one
+	Groups      []tls.CurveID // at least one; ratios are to X25519, else to the first
+	Rounds      int           // of each measurement
+	Duration    time.Duration // of one measurement in one round
+	Concurrency int           // connections at once
+	Client      []string      // the command that runs loadgen.Serve
+	Stderr      io.Writer     // the client's
+	Logger      *slog.Logger
+}
+
+func (o Options) validate() error {
+	switch {
+	case len(o.Groups) == 0:
+		return fmt.Errorf("demo: no group to measure")
+	case o.Rounds < 1 || o.Rounds > MaxRounds:
+		return fmt.Errorf("demo: %d rounds; possible are 1 to %d", o.Rounds, MaxRounds)
+	case o.Duration < time.Millisecond || o.Duration > loadgen.MaxDuration:
+		return fmt.Errorf("demo: a duration of %v; possible are 1ms to %v", o.Duration, loadgen.MaxDuration)
+	case o.Concurrency < 1 || o.Concurrency > loadgen.MaxConcurrency:
+		return fmt.Errorf("demo: %d connections at once; possible are 1 to %d", o.Concurrency, loadgen.MaxConcurrency)
+	}
+	return nil
+}
+
+// Demo is a proxy with its backend, both running.
+type Demo struct {
+	options Options
+	cert    *tls.Certificate
+	backend *http.Server
+	service *service.Service
+	stop    context.CancelFunc
+	stopped chan error
+}
+
+// Start starts the backend and the proxy. Close them.
+func Start(o Options) (*Demo, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	cert, err := certificates.SelfSigned(serverName, "127.0.0.1", "::1")
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("demo: starting the backend: %w", err)
+	}
+	d := &Demo{options: o, cert: cert, backend: &http.Server{Handler: http.HandlerFunc(greet)}, stopped: make(chan error, 1)}
+	go d.backend.Serve(ln)
+	plan, err := service.LoadWith(d.config(ln.Addr()), cert)
+	if err == nil {
+		d.service, err = plan.Start(o.Logger)
+	}
+	if err != nil {
+		d.backend.Close()
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	go func() { d.stopped <- d.service.Run(ctx) }()
+	return d, nil
+}
+
+// greeting is what the backend answers.
+const greeting = "hello from the backend, through tlsproxy\n"
+
+func greet(w http.ResponseWriter, r *http.Request) { io.WriteString(w, greeting) }
+
+// config is the default one but for where to listen and the groups: each
+// client names one, and the server has to take it.
+func (d *Demo) config(backend net.Addr) *config.Config {
+	c := config.Default()
+	c.Listen = []config.Address{config.Address(d.options.Listen)}
+	c.TLS.Groups = nil
+	for _, id := range d.options.Groups {
+		c.TLS.Groups = append(c.TLS.Groups, config.Group(id))
+	}
+	c.Backends.URLs = []config.URL{{URL: &url.URL{Scheme: "http", Host: backend.String()}}}
+	c.Timeouts.Drain = config.Duration(time.Second)
+	return c
+}
+
+// Address is where the proxy listens.
+func (d *Demo) Address() string { return d.service.Addresses()[0].String() }
+
+// Close stops the proxy and the backend.
+func (d *Demo) Close() error {
+	d.stop()
+	err := <-d.stopped
+	d.backend.Close()
+	return err
+}
+
+// Measure runs the client and returns the report. The error tells if the
+// measurement could not be done; that handshakes failed is in the report.
+func (d *Demo) Measure(ctx context.Context) (*Report, error) {
+	c, err := startClient(ctx, d.options)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	r := &Report{Machine: machine.This(), Certificate: "ECDSA P-256", Rounds: d.options.Rounds, Duration: d.options.Duration, Concurrency: d.options.Concurrency}
+	for _, id := range d.options.Groups {
+		probe, err := d.probe(c, id)
+		if err != nil {
+			return nil, err
+		}
+		r.Probes = append(r.Probes, *probe)
+	}
+	for _, kind := range []loadgen.Kind{loadgen.Handshakes, loadgen.Requests} {
+		rows, err := d.measure(c, kind)
+		if err != nil {
+			return nil, err
+		}
+		if kind == loadgen.Handshakes {
+			r.Handshakes = rows
+		} else {
+			r.Requests = rows
+		}
+	}
+	return r, nil
+}
+
+// probe makes a request over each protocol.
+func (d *Demo) probe(c *client, id tls.CurveID) (*Probe, error) {
+	p := &Probe{Group: groups.Name(id), CodePoint: uint16(id)}
+	for kind, answer := range map[loadgen.Kind]*Answer{loadgen.ProbeHTTP1: &p.HTTP1, loadgen.ProbeHTTP2: &p.HTTP2} {
+		r, err := c.do(d.task(kind, id, 0))
+		if err != nil {
+			return nil, err
+		}
+		*answer = Answer{Proto: r.Proto, Status: r.Status, Errors: r.Errors}
+		if r.Failed == 0 && r.Body != greeting {
+			answer.Errors = append(answer.Errors, fmt.Sprintf("the answer is %q, not the backend's", r.Body))
+		}
+	}
+	return p, nil
+}
+
+func (d *Demo) task(kind loadgen.Kind, id tls.CurveID, duration time.Duration) loadgen.Task {
+	return loadgen.Task{Kind: kind, Address: d.Address(), ServerName: serverName, Certificate: d.cert.Certificate[0],
+		Group: id, Concurrency: d.options.Concurrency, Duration: duration}
+}
+
+// warmUp is how long each group runs before it is measured.
+const warmUp = 100 * time.Millisecond
+
+// measure runs the rounds of one kind. In each round every group has its turn,
+// and each round begins with another one, so that what changes on the machine
+// meanwhile meets all of them alike.
+func (d *Demo) measure(c *client, kind loadgen.Kind) ([]Row, error) {
+	ids := d.options.Groups
+	samples := make([][]sample, len(ids))
+	for _, id := range ids {
+		if _, err := d.sample(c, d.task(kind, id, min(warmUp, d.options.Duration))); err != nil {
+			return nil, err
+		}
+	}
+	for round := range d.options.Rounds {
+		for turn := range ids {
+			i := (round + turn) % len(ids)
+			s, err := d.sample(c, d.task(kind, ids[i], d.options.Duration))
+			if err != nil {
+				return nil, err
+			}
+			samples[i] = append(samples[i], *s)
+		}
+	}
+	return rows(ids, samples), nil
+}
+
+// sample is one measurement.
+type sample struct {
+	loadgen.Result
+	serverCPU time.Duration
+	errors    []string // what the server saw differently
+}
+
+// sample has the client do a task and takes the server's processor time until
+// the last connection is closed.
+func (d *Demo) sample(c *client, task loadgen.Task) (*sample, error) {
+	before := d.service.Stats()
+	start, err := machine.CPUTime()
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.do(task)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.quiet(c.ctx); err != nil {
+		return nil, err
+	}
+	end, err := machine.CPUTime()
+	if err != nil {
+		return nil, err
+	}
+	after := d.service.Stats()
+	s := &sample{Result: *result, serverCPU: end - start}
+	if n := after.Handshakes[task.Group] - before.Handshakes[task.Group]; n != uint64(result.Completed) && result.Failed == 0 {
+		s.errors = append(s.errors, fmt.Sprintf("the server counted %d handshakes with %s, the client %d", n, groups.Name(task.Group), result.Completed))
+	}
+	if n := after.Failed - before.Failed; n > 0 {
+		s.errors = append(s.errors, fmt.Sprintf("%d handshakes failed on the server", n))
+	}
+	return s, nil
+}
+
+// quiet waits until the proxy has no connections.
+func (d *Demo) quiet(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for d.service.Stats().Open > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

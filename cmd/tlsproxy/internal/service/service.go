@@ -1,0 +1,163 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/provider"
+)
+
+// Service is a proxy that listens.
+type Service struct {
+	plan      *Plan
+	log       *slog.Logger
+	provider  *provider.Provider
+	pool      *backend.Pool
+	proxy     *proxy.Server
+	listeners []net.Listener
+}
+
+// Start opens the listeners and everything behind them; connections wait until
+// Run. A Service that was started has to be Run.
+func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
+	s := &Service{plan: p, log: logger}
+	if err := s.listen(); err != nil {
+		s.closeListeners()
+		return nil, err
+	}
+	var err error
+	if s.provider, err = openProvider(p, logger); err != nil {
+		s.closeListeners()
+		return nil, err
+	}
+	if s.pool, err = backend.New(p.backends(logger)); err != nil {
+		s.closeListeners()
+		s.provider.Close()
+		return nil, err
+	}
+	s.proxy = proxy.New(proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: logger})
+	return s, nil
+}
+
+func (s *Service) listen() error {
+	for i, address := range s.plan.Config.Listen {
+		ln, err := net.Listen("tcp", string(address))
+		if err != nil {
+			return s.plan.Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
+		}
+		s.listeners = append(s.listeners, ln)
+	}
+	if len(s.listeners) == 0 {
+		return errNoListener
+	}
+	return nil
+}
+
+func (s *Service) closeListeners() {
+	for _, ln := range s.listeners {
+		ln.Close()
+	}
+}
+
+// openProvider makes the provider and tells crypto/tls about it.
+func openProvider(p *Plan, logger *slog.Logger) (*provider.Provider, error) {
+	size := p.Config.Provider.KeyPool
+	if size == 0 {
+		size = -1 // provider.Config's word for none
+	}
+	opened, err := provider.Open(provider.Config{KeyPoolSize: size, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	if err := groups.Register(opened); err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return opened, nil
+}
+
+// backends translates the configuration.
+func (p *Plan) backends(logger *slog.Logger) backend.Options {
+	c := p.Config
+	o := backend.Options{
+		CA:                 p.ca,
+		EjectAfter:         c.Backends.EjectAfter,
+		EjectFor:           time.Duration(c.Backends.EjectFor),
+		MaxIdleConnections: c.Backends.MaxIdleConnections,
+		ConnectTimeout:     time.Duration(c.Timeouts.BackendConnect),
+		ResponseTimeout:    time.Duration(c.Timeouts.BackendResponse),
+		IdleTimeout:        time.Duration(c.Timeouts.BackendIdle),
+		MaxHeaderBytes:     int64(c.Limits.HeaderBytes),
+		Logger:             logger,
+	}
+	for _, u := range c.Backends.URLs {
+		o.URLs = append(o.URLs, u.URL)
+	}
+	return o
+}
+
+// Addresses are those that the service listens on, with the ports that the
+// system chose.
+func (s *Service) Addresses() []net.Addr {
+	all := make([]net.Addr, len(s.listeners))
+	for i, ln := range s.listeners {
+		all[i] = ln.Addr()
+	}
+	return all
+}
+
+// Stats returns the proxy's counters.
+func (s *Service) Stats() proxy.Stats { return s.proxy.Stats() }
+
+// Run serves until ctx is done or a listener fails, then drains within the
+// configured time and closes everything. It returns nil if ctx was the reason,
+// even if connections had to be cut: that is logged.
+func (s *Service) Run(ctx context.Context) error {
+	for _, ln := range s.listeners {
+		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.plan.Config.TLS.CurveIDs()), " "),
+			"backends", len(s.plan.Config.Backends.URLs))
+	}
+	serveCtx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var serving sync.WaitGroup
+	for _, ln := range s.listeners {
+		serving.Go(func() {
+			if err := s.proxy.Serve(ln); !errors.Is(err, proxy.ErrClosed) {
+				fail(err)
+			}
+		})
+	}
+	<-serveCtx.Done()
+	cause := context.Cause(serveCtx)
+	s.drain(cause)
+	serving.Wait()
+	s.pool.Close()
+	s.provider.Close()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return cause
+}
+
+// drain lets what is under way come to its end.
+func (s *Service) drain(cause error) {
+	within := time.Duration(s.plan.Config.Timeouts.Drain)
+	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	start := time.Now()
+	if err := s.proxy.Shutdown(ctx); err != nil {
+		s.log.Warn("drained", "err", err)
+		return
+	}
+	s.log.Info("drained", "after", time.Since(start))
+}

@@ -1,0 +1,158 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"log/slog"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+)
+
+// Serving from a file is tested with the program.
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// plan is one for crypto/tls's own groups, so that these tests need no hook.
+func plan(t *testing.T, change func(*config.Config)) *Plan {
+	t.Helper()
+	c, err := config.Parse("c.yaml", []byte("certificates: [{cert: a, key: b}]\nbackends: {urls: http://127.0.0.1:1}\nlisten: 127.0.0.1:0\ntls: {groups: [X25519MLKEM768, X25519]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(c)
+	}
+	cert, err := certificates.SelfSigned("a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := LoadWith(c, cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestRunEndsWithItsContext, even with a client in mid-handshake.
+func TestRunEndsWithItsContext(t *testing.T) {
+	var log bytes.Buffer
+	s, err := plan(t, nil).Start(slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", s.Addresses()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"msg=listening", `groups="X25519MLKEM768 X25519" backends=1`, `msg=draining because="context canceled" within=30s`, "msg=drained"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in %s", want, &log)
+		}
+	}
+}
+
+// TestRunEndsWithAListener: one that fails takes the service down, and its
+// error is returned.
+func TestRunEndsWithAListener(t *testing.T) {
+	s, err := plan(t, func(c *config.Config) { c.Listen = append(c.Listen, "127.0.0.1:0") }).Start(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.listeners[1].Close()
+	if err := s.Run(context.Background()); err == nil || !strings.HasPrefix(err.Error(), "proxy: accepting on 127.0.0.1:") {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// TestStartErrors name the line, and leave nothing open.
+func TestStartErrors(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := plan(t, func(c *config.Config) { c.Listen[0] = config.Address(taken.Addr().String()) })
+	if _, err := p.Start(slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), "tlsproxy: c.yaml:3:9: listen tcp ") {
+		t.Errorf("Start: %v", err)
+	}
+	p.Config.Listen = nil
+	if _, err := p.Start(slog.New(slog.DiscardHandler)); err != errNoListener {
+		t.Errorf("Start: %v", err)
+	}
+}
+
+// certificate is one with a lifetime.
+func certificate(t *testing.T, from, to time.Duration) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "only.a.common.name"},
+		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(to)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+func TestWarnings(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, test := range []struct {
+		from, to time.Duration
+		groups   []tls.CurveID
+		requests int
+		want     string
+	}{
+		{-year, year, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, ""},
+		{-year, -time.Hour, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) expired at "},
+		{time.Hour, year, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) is not valid before "},
+		{-year, time.Hour, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) expires soon, at "},
+		{-year, year, []tls.CurveID{tls.X25519}, 1, "tls.groups names no post-quantum group; "},
+		{-year, year, []tls.CurveID{tls.X25519MLKEM768}, 1, "tls.groups names no classical group; "},
+		{-year, year, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1 << 30, "limits.connections and limits.requests can take "},
+	} {
+		p := plan(t, func(c *config.Config) {
+			c.Limits.Connections, c.Limits.Requests = 1, test.requests
+			c.TLS.Groups = nil
+			for _, id := range test.groups {
+				c.TLS.Groups = append(c.TLS.Groups, config.Group(id))
+			}
+		})
+		p.certs = []*tls.Certificate{certificate(t, test.from, test.to)}
+		got := p.Warnings()
+		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want)) {
+			t.Errorf("got %q, want one that begins with %q", got, test.want)
+		}
+		if line := p.Certificates()[0]; !strings.HasPrefix(line, "only.a.common.name, ECDSA, valid until ") {
+			t.Error(line)
+		}
+	}
+}

@@ -1,0 +1,454 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"go.uber.org/goleak"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+)
+
+// TestMain lets the test binary be the program: as the demonstration's client,
+// and where signals are tested.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "loadgen" || os.Args[1] == "run") {
+		main()
+	}
+	if !groups.HookPresent() {
+		log.Fatal("tlsproxy's tests need the hook in crypto/tls; run them with go run ./tlsext/gotls test ./cmd/tlsproxy/...")
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// tlsproxy runs a command line and returns the status and what it printed.
+func tlsproxy(args ...string) (status int, out, errOut string) {
+	var o, e bytes.Buffer
+	status = execute(context.Background(), args, strings.NewReader(""), &o, &e)
+	return status, o.String(), e.String()
+}
+
+// files writes a certificate and a configuration that names it.
+func files(t *testing.T, cert *tls.Certificate, rest string) (configuration string) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	configuration = filepath.Join(dir, "conf.yaml")
+	for name, data := range map[string][]byte{
+		"cert.pem":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
+		"key.pem":   pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		"conf.yaml": []byte("certificates: [{cert: cert.pem, key: key.pem}]\n" + rest),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return configuration
+}
+
+func selfSigned(t *testing.T) *tls.Certificate {
+	t.Helper()
+	cert, err := certificates.SelfSigned("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+// TestExampleNamesEveryKey compares the annotated example with the struct.
+func TestExampleNamesEveryKey(t *testing.T) {
+	data, err := os.ReadFile("tlsproxy.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := keysIn("", tree.Docs[0].Body), config.Keys()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the example names\n%v\nthe configuration has\n%v", got, want)
+	}
+}
+
+// keysIn lists the paths of all keys in a file.
+func keysIn(path string, n ast.Node) []string {
+	var keys []string
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, entry := range n.Values {
+			inner := strings.TrimPrefix(path+"."+entry.Key.GetToken().Value, ".")
+			keys = append(append(keys, inner), keysIn(inner, entry.Value)...)
+		}
+	case *ast.SequenceNode:
+		for _, item := range n.Values {
+			keys = append(keys, keysIn(path, item)...)
+		}
+	}
+	return keys
+}
+
+// TestExampleShowsTheDefaults: what it says of a key that is not required is
+// what happens without it.
+func TestExampleShowsTheDefaults(t *testing.T) {
+	example, err := config.Load("tlsproxy.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Certificates, want.Backends.URLs = example.Certificates, example.Backends.URLs
+	if got, want := string(example.YAML()), string(want.YAML()); got != want {
+		t.Errorf("the example\n%s\nthe defaults\n%s", got, want)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, test := range []struct {
+		args    []string
+		status  int
+		out     string
+		errText string
+	}{
+		{[]string{"--help"}, 0, "Usage: tlsproxy <command>", ""},
+		{[]string{"run", "--help"}, 0, "-c, --config=FILE", ""},
+		{[]string{}, exitUsage, "", "tlsproxy: expected one of \"run\", \"check\", \"demo\", \"version\"; see tlsproxy --help\n"},
+		{[]string{"run"}, exitUsage, "", "tlsproxy: missing flags: --config=FILE; see tlsproxy --help\n"},
+		{[]string{"rnu"}, exitUsage, "", "tlsproxy: unexpected argument rnu, did you mean \"run\"?; see tlsproxy --help\n"},
+		{[]string{"demo", "--groups", "X25519,X2551"}, exitUsage, "", `tlsproxy: --groups: unknown group "X2551"; did you mean "X25519"?; see tlsproxy --help` + "\n"},
+		{[]string{"run", "-c", "absent.yaml"}, exitFailure, "", "tlsproxy: absent.yaml: no such file or directory\n"},
+		{[]string{"demo", "--rounds", "0"}, exitFailure, "", "tlsproxy: demo: 0 rounds; possible are 1 to 1000\n"},
+	} {
+		status, out, errText := tlsproxy(test.args...)
+		if status != test.status || !strings.Contains(out, test.out) || errText != test.errText {
+			t.Errorf("%v: status %d\n%s\n%s", test.args, status, out, errText)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	status, out, _ := tlsproxy("version")
+	want := regexp.MustCompile(`^tlsproxy \S+\ncommit .+\ngo \d\S* ` + runtime.GOOS + "/" + runtime.GOARCH + `\ncrypto/tls hook present\ngroups X25519CTRUPrime653 X25519CTRUPrime761 X25519CTRUPrime1277 X25519MLKEM768 .*X25519 CurveP256.*\n$`)
+	if status != 0 || !want.MatchString(out) {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	file := files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\ntls: {groups: [X25519]}\n")
+	status, out, errText := tlsproxy("check", "-c", file)
+	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+	for _, want := range []string{"tlsproxy: warning: tls.groups names no post-quantum group", "tlsproxy: warning: certificates[0] (localhost) expires soon"} {
+		if !strings.Contains(errText, want) {
+			t.Errorf("no %q in %s", want, errText)
+		}
+	}
+	if status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestCheckFindsWhatTheFileNames: files that are absent or do not fit are
+// blamed on their lines.
+func TestCheckFindsWhatTheFileNames(t *testing.T) {
+	file := files(t, selfSigned(t), "backends:\n  urls: http://127.0.0.1:1\n  ca: absent.pem\n")
+	if err := os.Remove(filepath.Join(filepath.Dir(file), "key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errText := tlsproxy("check", "-c", file)
+	dir := filepath.Dir(file)
+	want := fmt.Sprintf("tlsproxy: %s:1:16: open %s: no such file or directory\ntlsproxy: %s:4:7: open %s: no such file or directory\n",
+		file, filepath.Join(dir, "key.pem"), file, filepath.Join(dir, "absent.pem"))
+	if status != exitFailure || out != "" || errText != want {
+		t.Errorf("status %d %s\n%s\nwant\n%s", status, out, errText, want)
+	}
+}
+
+// syncBuffer is written by one goroutine and searched by another.
+type syncBuffer struct {
+	mu   sync.Mutex
+	more *sync.Cond
+	text bytes.Buffer
+}
+
+func newSyncBuffer() *syncBuffer {
+	b := new(syncBuffer)
+	b.more = sync.NewCond(&b.mu)
+	return b
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.more.Broadcast()
+	return b.text.Write(p)
+}
+
+// find waits for text that matches and returns the first group of the match.
+func (b *syncBuffer) find(pattern string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		if m := regexp.MustCompile(pattern).FindSubmatch(b.text.Bytes()); m != nil {
+			return string(m[len(m)-1])
+		}
+		b.more.Wait()
+	}
+}
+
+// TestRun serves from a file on two addresses until it is told to stop.
+func TestRun(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	defer backend.Close()
+	cert := selfSigned(t)
+	file := files(t, cert, "listen: ['127.0.0.1:0', 'localhost:0']\nbackends: {urls: '"+backend.URL+"'}\nlog: {format: json, requests: true}\n")
+	log := newSyncBuffer()
+	ctx, stop := context.WithCancel(context.Background())
+	status := make(chan int)
+	go func() { status <- execute(ctx, []string{"run", "--config", file}, nil, io.Discard, log) }()
+
+	roots := x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost",
+		CurvePreferences: groups.Default()}}}
+	defer client.CloseIdleConnections()
+	both := log.find(`(?s)"address":"([^"]+)".*"address":"([^"]+)"`)
+	first := log.find(`"address":"([^"]+)"`)
+	for _, address := range []string{first, both} {
+		response, err := client.Get("https://" + address + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if string(body) != "hello" || response.ProtoMajor != 2 || groups.Name(response.TLS.CurveID) != "X25519CTRUPrime761" {
+			t.Errorf("%s %s %q", response.Proto, response.TLS.CurveID, body)
+		}
+	}
+	var line map[string]any
+	if err := json.Unmarshal([]byte(log.find(`(?m)^(\{.*"msg":"request".*\})$`)), &line); err != nil || line["group"] != "X25519CTRUPrime761" {
+		t.Errorf("%v %v", line, err)
+	}
+	stop()
+	if s := <-status; s != 0 {
+		t.Errorf("status %d", s)
+	}
+	log.find(`"msg":"drained"()`)
+
+	// An address that is taken is blamed on its line.
+	taken := backend.Listener.Addr().String()
+	file = files(t, cert, "listen: ['127.0.0.1:0', '"+taken+"']\nbackends: {urls: '"+backend.URL+"'}\n")
+	if s, _, errText := tlsproxy("run", "-c", file); s != exitFailure || !strings.Contains(errText, file+":2:25: listen tcp "+taken+": bind: address already in use") {
+		t.Errorf("status %d: %s", s, errText)
+	}
+}
+
+// TestSignals: the first one drains, and the process ends well; the second
+// ends it at once.
+func TestSignals(t *testing.T) {
+	entered := make(chan bool, 1)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entered <- true
+		<-r.Context().Done()
+	}))
+	defer backend.Close()
+	file := files(t, selfSigned(t), "listen: ['127.0.0.1:0']\nbackends: {urls: '"+backend.URL+"'}\ntimeouts: {drain: 1h}\n")
+	for _, second := range []bool{false, true} {
+		log := newSyncBuffer()
+		process := exec.Command(os.Args[0], "run", "-c", file)
+		process.Stderr = log
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		address := log.find(`msg=listening address=(\S+)`)
+		var client sync.WaitGroup
+		if second { // a request that never ends holds up the draining
+			client.Go(func() {
+				c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+				if _, err := c.Get("https://" + address); err == nil {
+					t.Error("a request that was cut got an answer")
+				}
+			})
+			<-entered
+		}
+		ended := make(chan error, 1)
+		process.Process.Signal(syscall.SIGTERM)
+		log.find(`msg=draining because="terminated( signal received)?"`)
+		go func() { ended <- process.Wait() }()
+		if err := untilEnded(process, ended, second); (err != nil) != second {
+			t.Errorf("second signal: %v; the process ended with %v", second, err)
+		}
+		client.Wait()
+	}
+}
+
+// untilEnded waits for a process. If it is to be signalled again it is so until
+// it ends: the handler of the first signal may still be there for a moment.
+func untilEnded(process *exec.Cmd, ended <-chan error, signal bool) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-tick.C:
+			if signal {
+				process.Process.Signal(syscall.SIGTERM)
+			}
+		}
+	}
+}
+
+// TestDemo runs it with very few handshakes.
+func TestDemo(t *testing.T) {
+	status, out, errText := tlsproxy("demo", "--rounds", "2", "--duration", "20ms", "--concurrency", "2")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, errText)
+	}
+	for _, want := range []string{
+		"X25519CTRUPrime761 (0xFE76)", "X25519MLKEM768 (0x11EC)", "200", "Full TLS 1.3 handshakes:", "ratio to X25519",
+		runtime.Version(), "ECDSA P-256 certificate, no resumption, 2 connections at once, medians of 2 interleaved rounds of 20ms",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// TestDemoJSON: the figures are there, and every group was measured.
+func TestDemoJSON(t *testing.T) {
+	status, out, errText := tlsproxy("demo", "--json", "--rounds", "1", "--duration", "20ms", "--concurrency", "1", "--groups", "X25519CTRUPrime653,X25519CTRUPrime1277")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, errText)
+	}
+	type row struct {
+		Group     string
+		Completed int
+		PerSecond float64 `json:"per_second"`
+		ServerCPU int64   `json:"server_cpu"`
+		Base      string
+		Ratio     float64
+	}
+	var report struct{ Handshakes, Requests []row }
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range [][]row{report.Handshakes, report.Requests} {
+		if len(table) != 2 || table[0].Group != "X25519CTRUPrime653" || table[1].Group != "X25519CTRUPrime1277" {
+			t.Fatalf("%+v", table)
+		}
+		for _, row := range table {
+			if row.Completed == 0 || row.PerSecond <= 0 || row.ServerCPU <= 0 || row.Base != "X25519CTRUPrime653" || row.Ratio <= 0 {
+				t.Errorf("%+v", row)
+			}
+		}
+	}
+}
+
+// TestDemoKeep leaves the proxy running until it is told to stop.
+func TestDemoKeep(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	errOut := newSyncBuffer()
+	status := make(chan int)
+	go func() {
+		status <- execute(ctx, []string{"demo", "--keep", "--rounds", "1", "--duration", "1ms", "--concurrency", "1", "--groups", "X25519"}, nil, io.Discard, errOut)
+	}()
+	url := errOut.find(`curl -kv (\S+)`)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != 200 {
+		t.Error(response.Status)
+	}
+	stop()
+	if s := <-status; s != 0 {
+		t.Errorf("status %d", s)
+	}
+}
+
+// TestDemoInterrupted ends in good order.
+func TestDemoInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	var errOut bytes.Buffer
+	if s := execute(ctx, []string{"demo", "--duration", "1h"}, nil, io.Discard, &errOut); s != exitFailure || !strings.Contains(errOut.String(), "context canceled") {
+		t.Errorf("status %d: %s", s, &errOut)
+	}
+}
+
+// TestWithoutTheHook builds the program with the plain go command. It has to
+// refuse what it cannot serve, and say how to get it.
+func TestWithoutTheHook(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "tlsproxy")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false") // without gotls's -overlay
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	run := func(args ...string) (string, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("version"); err != nil || !strings.Contains(out, "crypto/tls hook absent") || strings.Contains(out, "CTRUPrime") {
+		t.Errorf("%v: %s", err, out)
+	}
+	const backends = "backends: {urls: http://127.0.0.1:1}\n"
+	for name, file := range map[string]string{
+		"default groups": files(t, selfSigned(t), backends),
+		"named group":    files(t, selfSigned(t), backends+"tls: {groups: [X25519, X25519CTRUPrime653]}\n"),
+	} {
+		for _, command := range []string{"run", "check"} {
+			out, err := run(command, "-c", file)
+			for _, want := range []string{"tlsproxy: " + file + ":", "cannot be served", "gotls build", "or name only groups of crypto/tls itself"} {
+				if err == nil || !strings.Contains(out, want) {
+					t.Errorf("%s of %s: no %q in %v: %s", command, name, want, err, out)
+				}
+			}
+		}
+	}
+	if out, err := run("check", "-c", files(t, selfSigned(t), backends+"tls: {groups: [X25519MLKEM768, X25519]}\n")); err != nil {
+		t.Errorf("crypto/tls's own groups: %v: %s", err, out)
+	}
+	if out, err := run("demo"); err == nil || !strings.Contains(out, "group X25519CTRUPrime761 cannot be served") {
+		t.Errorf("demo: %v: %s", err, out)
+	}
+}

@@ -1,0 +1,75 @@
+//go:build sim
+
+package bench_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/ctrutls/ctrutls/internal/bench"
+	"github.com/ctrutls/ctrutls/kernels"
+	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
+)
+
+// The measurements run on the simulator, check their results there, and leave nothing behind. What they measure is not looked at.
+func TestMeasurements(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := simctl.Library()
+	check(err)
+	sim, err := simctl.Open(path)
+	check(err)
+	sim.Reset()
+	card, err := bench.OpenCard(path, 0)
+	check(err)
+	set, err := kernels.NewSet(761)
+	check(err)
+	for op, table := range map[kernels.Operation]int{kernels.Encaps: 0, kernels.Decaps: 3} {
+		k, err := bench.NewCase(set, op, 4, bench.CaseOptions{Table: table}, 1)
+		check(err)
+		for _, copies := range []bool{true, false} {
+			o := bench.EndToEndOptions{Options: kernels.Options{Shape: kernels.One, Table: table}, Chunk: 8, Rings: 2, Copies: copies}
+			if rate, err := card.EndToEnd(k, 1, o); err != nil || rate <= 0 {
+				t.Fatal(rate, err)
+			}
+		}
+		if d, name, err := card.Resident(k, 4, kernels.Options{Shape: kernels.Split, Table: table}, 0, 0); err != nil || d <= 0 || name == "" {
+			t.Fatal(d, name, err)
+		}
+	}
+	k, err := bench.NewCase(set, kernels.Encaps, 1, bench.CaseOptions{}, 1)
+	check(err)
+	for _, mapped := range []bool{false, true} {
+		if middle, high, err := card.Latency(k, kernels.Options{}, mapped, 0); err != nil || middle <= 0 || high < middle {
+			t.Fatal(middle, high, err)
+		}
+	}
+	check(card.Close())
+	if stats := sim.Stats(0); stats.Leaks() {
+		t.Errorf("left behind: %+v", stats)
+	}
+}
+
+// A wrong result is found, and said where.
+func TestCheck(t *testing.T) {
+	set, err := kernels.NewSet(653)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := bench.NewCase(set, kernels.KeyGen, 3, bench.CaseOptions{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Check(make([]byte, 3*set.SecretKeySize()), make([]byte, 12)); err == nil {
+		t.Error("zeros pass for keys")
+	}
+	if err := k.Check(nil, nil); err == nil {
+		t.Error("nothing passes for keys")
+	}
+}

@@ -1,0 +1,168 @@
+package kernels_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ctrutls/ctrutls/kernels"
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
+)
+
+var sets = []int{653, 761, 1277}
+
+func newSet(t *testing.T, n int) *kernels.Set {
+	t.Helper()
+	s, err := kernels.NewSet(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The kernels' sizes are the scheme's.
+func TestSizes(t *testing.T) {
+	for n, s := range map[int]*ctruprime.Scheme{653: ctruprime.Scheme653(), 761: ctruprime.Scheme761(), 1277: ctruprime.Scheme1277()} {
+		set := newSet(t, n)
+		got := []int{set.N(), set.PublicKeySize(), set.SecretKeySize(), set.CiphertextSize(), kernels.SeedSize, kernels.SeedSize,
+			set.InputSize(kernels.Encaps, false), set.OutputSize(kernels.Encaps), set.InputSize(kernels.Decaps, false), set.OutputSize(kernels.KeyGen)}
+		want := []int{n, s.PublicKeySize(), s.PrivateKeySize(), s.CiphertextSize(), ctruprime.SeedSize, ctruprime.SharedKeySize,
+			s.PublicKeySize() + s.EncapsulationSeedSize(), s.CiphertextSize() + s.SharedKeySize(), s.PrivateKeySize() + s.CiphertextSize(), s.PrivateKeySize()}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d: sizes %v, want %v", n, got, want)
+		}
+	}
+}
+
+// parameters returns the parameters of a PTX text's entries: "u64" or "u32" each.
+func parameters(t *testing.T, m kernels.Module) map[string][]string {
+	t.Helper()
+	text, err := m.PTX()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := make(map[string][]string)
+	parameter := regexp.MustCompile(`\.param \.(u64|u32)`)
+	for _, e := range regexp.MustCompile(`(?s)\.visible \.entry (\w+)\(([^)]*)\)`).FindAllSubmatch(text, -1) {
+		list := []string{}
+		for _, p := range parameter.FindAllSubmatch(e[2], -1) {
+			list = append(list, string(p[1]))
+		}
+		entries[string(e[1])] = list
+	}
+	return entries
+}
+
+// every calls f with each plan for some batches and cards.
+func every(t *testing.T, f func(p *kernels.Plan, o kernels.Options, set *kernels.Set)) {
+	var p kernels.Plan
+	for _, n := range sets {
+		set := newSet(t, n)
+		for _, op := range kernels.Operations() {
+			for _, m := range append(kernels.Multiplications(), kernels.DefaultMultiplication) {
+				for _, shape := range []kernels.Shape{kernels.DefaultShape, kernels.One, kernels.Split, kernels.SplitWarp, kernels.Tile} {
+					for _, table := range []int{0, 1, 77} {
+						for _, batch := range []int{1, 2, 3, 31, 33, 1000, 8192, 65_537, kernels.MaxBatch} {
+							for _, multiprocessors := range []int{1, 4, 132} {
+								o := kernels.Options{Multiplication: m, Shape: shape, Table: table}
+								err := set.Plan(&p, op, batch, kernels.Device{Multiprocessors: multiprocessors}, o)
+								impossible := table > map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: kernels.MaxBatch}[op] ||
+									(shape == kernels.One || shape == kernels.Tile) && (op == kernels.KeyGen || m == kernels.NTT || m == kernels.Tiled)
+								if (err != nil) != impossible {
+									t.Fatalf("%s %+v: %v", op, o, err)
+								}
+								if err == nil {
+									f(&p, o, set)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Every launch of every plan names an entry of its module, with arguments of the parameters' kinds, in buffers of the plan.
+func TestPlans(t *testing.T) {
+	const maxThreads, maxShared = 1024, 227 << 10 // of a block, on the architectures from 8.0 on that have Tensor Cores for servers
+	modules := make(map[kernels.Module]map[string][]string)
+	used := make(map[string]bool)
+	every(t, func(p *kernels.Plan, o kernels.Options, set *kernels.Set) {
+		where := fmt.Sprintf("%d %s %s %s, batch %d", set.N(), p.Operation, p.Multiplication, p.Shape, p.Batch)
+		if len(p.Launches) == 0 || p.InputSize != p.Batch*set.InputSize(p.Operation, o.Table > 0) || p.OutputSize != p.Batch*set.OutputSize(p.Operation) || p.StatusSize != 4*p.Batch {
+			t.Fatalf("%s: sizes", where)
+		}
+		for _, l := range p.Launches {
+			if modules[l.Module] == nil {
+				modules[l.Module] = parameters(t, l.Module)
+			}
+			want, ok := modules[l.Module][l.Kernel]
+			if !ok {
+				t.Fatalf("%s: no entry %s in module %v", where, l.Kernel, l.Module)
+			}
+			used[l.Kernel] = true
+			if l.Grid[0] == 0 || l.Grid[1] == 0 || l.Grid[1] > 2 || l.Block == 0 || l.Block > maxThreads || l.Shared < 0 || l.Shared > maxShared {
+				t.Fatalf("%s: %s has grid %v, block %d, %d bytes of shared memory", where, l.Kernel, l.Grid, l.Block, l.Shared)
+			}
+			var got []string
+			for _, a := range l.Args() {
+				if !a.Pointer {
+					got = append(got, "u32")
+					continue
+				}
+				got = append(got, "u64")
+				size := map[kernels.Buffer]int{kernels.Input: p.InputSize, kernels.Output: p.OutputSize, kernels.Status: p.StatusSize, kernels.Scratch: p.ScratchSize,
+					kernels.Table: o.Table, kernels.Index: o.Table}[a.Buffer]
+				if a.Offset < 0 || a.Offset >= size {
+					t.Fatalf("%s: %s is given offset %d of a buffer %d of %d bytes", where, l.Kernel, a.Offset, a.Buffer, size)
+				}
+			}
+			if strings.Join(got, " ") != strings.Join(want, " ") {
+				t.Fatalf("%s: %s is given (%v), takes (%v)", where, l.Kernel, got, want)
+			}
+		}
+	})
+	for m, entries := range modules {
+		for name := range entries {
+			if !used[name] {
+				t.Errorf("no plan launches %s of module %v", name, m)
+			}
+		}
+	}
+}
+
+func TestPlanErrors(t *testing.T) {
+	set := newSet(t, 761)
+	device := kernels.Device{Multiprocessors: 132}
+	for name, c := range map[string]struct {
+		op     kernels.Operation
+		batch  int
+		device kernels.Device
+		o      kernels.Options
+	}{
+		"empty":          {kernels.Encaps, 0, device, kernels.Options{}},
+		"too large":      {kernels.Encaps, kernels.MaxBatch + 1, device, kernels.Options{}},
+		"no card":        {kernels.Encaps, 1, kernels.Device{}, kernels.Options{}},
+		"two public":     {kernels.Encaps, 1, device, kernels.Options{Table: 2}},
+		"keygen table":   {kernels.KeyGen, 1, device, kernels.Options{Table: 1}},
+		"negative table": {kernels.Decaps, 1, device, kernels.Options{Table: -1}},
+		"odd group":      {kernels.KeyGen, 1, device, kernels.Options{Group: 3}},
+		"group of one":   {kernels.KeyGen, 1, device, kernels.Options{Group: 1}},
+		"large group":    {kernels.KeyGen, 1, device, kernels.Options{Group: 1 << 20}},
+		"four blocks":    {kernels.Encaps, 1, device, kernels.Options{Blocks: 4}},
+		"no operation":   {kernels.Operation(9), 1, device, kernels.Options{}},
+	} {
+		var p kernels.Plan
+		if err := set.Plan(&p, c.op, c.batch, c.device, c.o); err == nil || !strings.HasPrefix(err.Error(), "kernels: ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := kernels.NewSet(857); err == nil {
+		t.Error("a set that does not exist")
+	}
+	if _, err := (kernels.Module{N: 761, Multiplication: kernels.Multiplication(9)}).PTX(); err == nil {
+		t.Error("a module that does not exist")
+	}
+}
