@@ -343,14 +343,9 @@ API(cuCtxGetStreamPriorityRange, int *least, int *greatest) {
 
 namespace {
 
-// load finds the PTX's entries among the kernels compiled into this library.
-std::string load(Module &module, const Device &device, int driver_version, const char *text, int &code) {
+// link finds the PTX's entries among the kernels compiled into this library.
+std::string link(Module &module, const Device &device, int driver_version, int &code) {
     code = invalid_ptx;
-    if (memcmp(text, "\x7f""ELF", 4) == 0) {
-        code = no_binary_for_gpu;
-        return "the simulator runs no machine code: load the PTX";
-    }
-    if (std::string wrong = parse_ptx(text, module.ptx); !wrong.empty()) return wrong;
     // PTX ISA 7.x came with CUDA 11.x, 8.x with 12.x, 9.x with 13.x.
     const int major = module.ptx.version / 10, minor = module.ptx.version % 10;
     if ((major + 4) * 1000 + minor * 10 > driver_version) {
@@ -380,11 +375,14 @@ constexpr int jit_error_log = 5, jit_error_log_bytes = 6;
 }  // namespace
 
 API(cuModuleLoadDataEx, void **handle, const void *image, unsigned count, int *options, void **values) {
-    IN_CONTEXT("cuModuleLoadData");
+    // Reading a large text takes long, and needs no mutex.
     auto module = std::make_unique<Module>();
+    const bool machine_code = memcmp(image, "\x7f""ELF", 4) == 0;
+    std::string wrong = machine_code ? "the simulator runs no machine code: load the PTX" : parse_ptx(static_cast<const char *>(image), module->ptx);
+    IN_CONTEXT("cuModuleLoadData");
     module->context = call.context;
-    int code;
-    const std::string wrong = load(*module, *call.device, call.machine.driver_version, static_cast<const char *>(image), code);
+    int code = machine_code ? no_binary_for_gpu : invalid_ptx;
+    if (wrong.empty()) wrong = link(*module, *call.device, call.machine.driver_version, code);
     if (code == success) {
         *handle = module.get();
         call.context->modules[module.get()] = std::move(module);

@@ -27,7 +27,8 @@ constexpr uint64_t poison_limit = 16 << 20;
 }  // namespace
 
 Arena::Arena(Kind kind, uint64_t span, uintptr_t handle_base) : kind_(kind), span_(span), handle_base_(handle_base), capacity_(span / 2) {
-    base_ = reinterpret_cast<uintptr_t>(reserve(span, PROT_READ | PROT_WRITE));
+    // Pinned memory can be used by the host as long as it is allocated.
+    base_ = reinterpret_cast<uintptr_t>(reserve(span, kind == Kind::device ? PROT_READ | PROT_WRITE : PROT_NONE));
     written_ = kind == Kind::device ? static_cast<uint8_t *>(reserve(span, PROT_READ | PROT_WRITE)) : nullptr;
     owner_ = static_cast<uint32_t *>(reserve(span / granule * sizeof(uint32_t), PROT_READ | PROT_WRITE));
     allocations_ = static_cast<Allocation *>(reserve(max_allocations * sizeof(Allocation), PROT_READ | PROT_WRITE));
@@ -84,7 +85,8 @@ int64_t Arena::allocate(uint64_t bytes) {
     cursor_ = at + need;
     live_bytes_ += bytes;
     live_count_++;
-    if (kind_ == Kind::device && bytes <= poison_limit) memset(reinterpret_cast<void *>(base_ + at), poison, bytes);
+    if (kind_ == Kind::pinned && mprotect(reinterpret_cast<void *>(base_ + at), round_up(bytes, granule), PROT_READ | PROT_WRITE) != 0) abort();
+    if (bytes <= poison_limit) memset(reinterpret_cast<void *>(base_ + at), poison, bytes);
     return static_cast<int64_t>(at);
 }
 
@@ -96,16 +98,12 @@ bool Arena::release(uint64_t offset) {
     a.live = false;
     live_bytes_ -= a.bytes;
     live_count_--;
-    // Pages that belong to this allocation alone go back to the system, and read as zero and unwritten from now on.
-    const uint64_t page = 4096, first = round_up(a.start, page), last = (a.start + round_up(a.bytes, granule) + red_zone) / page * page;
-    if (first < last) {
-        madvise(reinterpret_cast<void *>(base_ + first), last - first, MADV_DONTNEED);
-        if (written_) madvise(written_ + first, last - first, MADV_DONTNEED);
-    }
-    if (written_) {
-        memset(written_ + a.start, 0, (first < a.start + a.bytes ? first - a.start : a.bytes));
-        if (last > first && last < a.start + a.bytes) memset(written_ + last, 0, a.start + a.bytes - last);
-    }
+    // The pages go back to the system, and read as zero and unwritten from now on.
+    void *pages = reinterpret_cast<void *>(base_ + a.start);
+    const uint64_t span = round_up(a.bytes, granule);
+    madvise(pages, span, MADV_DONTNEED);
+    if (written_) madvise(written_ + a.start, span, MADV_DONTNEED);
+    if (kind_ == Kind::pinned) mprotect(pages, span, PROT_NONE);
     live_.erase(found);
     return true;
 }

@@ -73,7 +73,7 @@ public:
     std::string describe(uintptr_t real) const;
 
 private:
-    static constexpr uint64_t granule = 512;
+    static constexpr uint64_t granule = 4096;  // a page, so that one allocation's pages are its own
     static constexpr uint64_t red_zone = 64 << 10;
     static constexpr uint32_t max_allocations = 1 << 20;
 

@@ -63,8 +63,8 @@ var brokenKernels = []brokenKernel{
 	{kernel: "broken_waits_for_ever", want: driver.ErrLaunchTimeout, reason: "no thread of the block makes progress"},
 }
 
-// runBroken launches a kernel on (in, out, extra...) and returns how that ended and the reason.
-func runBroken(t *testing.T, c brokenKernel, seed uint64) (error, string) {
+// runBroken launches a kernel on (in, out, extra...) and returns how that ended, and why.
+func runBroken(t *testing.T, c brokenKernel, seed uint64) (reason string, err error) {
 	h := New(t)
 	h.Sim.SetSeed(seed)
 	h.Sim.SetStepLimit(1 << 20)
@@ -89,8 +89,8 @@ func runBroken(t *testing.T, c brokenKernel, seed uint64) (error, string) {
 	}
 	c.shape.Block = driver.Dim{X: 64}
 	h.Check(h.Launch(c.kernel, c.shape, p))
-	err := h.API.StreamSynchronize(h.Stream)
-	return err, h.Sim.LastFault()
+	err = h.API.StreamSynchronize(h.Stream)
+	return h.Sim.LastFault(), err
 }
 
 func TestBrokenKernels(t *testing.T) {
@@ -101,7 +101,7 @@ func TestBrokenKernels(t *testing.T) {
 		}
 		for seed := range uint64(4) {
 			t.Run(name, func(t *testing.T) {
-				err, reason := runBroken(t, c, seed)
+				reason, err := runBroken(t, c, seed)
 				if !errors.Is(err, c.want) || !strings.Contains(reason, c.reason) || !strings.HasPrefix(reason, c.kernel+": block (") {
 					t.Errorf("seed %d: got %v (%s), want %d (... %s)", seed, err, reason, c.want, c.reason)
 				} else if seed == 0 {
@@ -219,7 +219,7 @@ func TestMappedMemory(t *testing.T) {
 func TestOrderIsReproducible(t *testing.T) {
 	c := brokenKernel{kernel: "broken_missing_syncthreads"}
 	run := func(seed uint64) (reason string) {
-		t.Run("", func(t *testing.T) { _, reason = runBroken(t, c, seed) })
+		t.Run("", func(t *testing.T) { reason, _ = runBroken(t, c, seed) })
 		return reason
 	}
 	different := make(map[string]bool)
