@@ -7,6 +7,7 @@ import (
 	"crypto/ecdh"
 	"encoding/binary"
 	"encoding/hex"
+	"flag"
 	"math/big"
 	"math/rand/v2"
 	"runtime"
@@ -18,6 +19,23 @@ import (
 	"github.com/ctrutls/ctrutls/internal/bench"
 	"github.com/ctrutls/ctrutls/kernels"
 )
+
+var curvesSeed = flag.Uint64("curves.seed", rand.Uint64(), "what the curves' random cases depend on")
+
+// curvesRand returns randomness that depends on the seed, which it logs.
+func curvesRand(t *testing.T) *rand.Rand {
+	t.Helper()
+	t.Logf("curves.seed %d", *curvesSeed)
+	return rand.New(rand.NewPCG(*curvesSeed, 25519))
+}
+
+// try ends the test on an error.
+func try(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // x25519Case is an operation's input.
 type x25519Case struct {
@@ -137,13 +155,13 @@ type x25519Run struct {
 func newX25519Run(t *testing.T, card *bench.Card, stream driver.Stream, op kernels.X25519Operation, shape kernels.X25519Shape, n int) *x25519Run {
 	t.Helper()
 	plan, err := kernels.PlanX25519(op, n, card.Device(), shape)
-	check(t, err)
+	try(t, err)
 	r := &x25519Run{card: card, stream: stream, plan: plan}
 	for buffer, size := range map[kernels.Buffer]int{kernels.Input: plan.InputSize, kernels.Output: plan.OutputSize, kernels.Status: plan.StatusSize} {
 		if size > 0 {
 			r.buffers[buffer], err = card.API.MemAlloc(size)
-			check(t, err)
-			check(t, card.API.MemsetAsync(r.buffers[buffer], 0xa5, size, stream))
+			try(t, err)
+			try(t, card.API.MemsetAsync(r.buffers[buffer], 0xa5, size, stream))
 		}
 	}
 	return r
@@ -153,7 +171,7 @@ func (r *x25519Run) free(t *testing.T) {
 	t.Helper()
 	for _, p := range r.buffers {
 		if p != 0 {
-			check(t, r.card.API.MemFree(p))
+			try(t, r.card.API.MemFree(p))
 		}
 	}
 }
@@ -168,7 +186,7 @@ func (r *x25519Run) fill(t *testing.T, cases []x25519Case) {
 			in = append(in, cases[i].peer[:]...)
 		}
 	}
-	check(t, r.card.API.CopyToDevice(r.buffers[kernels.Input], in, r.stream))
+	try(t, r.card.API.CopyToDevice(r.buffers[kernels.Input], in, r.stream))
 }
 
 // launch puts the batch into the stream.
@@ -180,11 +198,11 @@ func (r *x25519Run) launch() error {
 func (r *x25519Run) rows(t *testing.T) (output, status []byte) {
 	t.Helper()
 	output, status = make([]byte, r.plan.OutputSize), make([]byte, r.plan.StatusSize)
-	check(t, r.card.API.CopyToHost(output, r.buffers[kernels.Output], r.stream))
+	try(t, r.card.API.CopyToHost(output, r.buffers[kernels.Output], r.stream))
 	if len(status) > 0 {
-		check(t, r.card.API.CopyToHost(status, r.buffers[kernels.Status], r.stream))
+		try(t, r.card.API.CopyToHost(status, r.buffers[kernels.Status], r.stream))
 	}
-	check(t, r.card.API.StreamSynchronize(r.stream))
+	try(t, r.card.API.StreamSynchronize(r.stream))
 	return output, status
 }
 
@@ -220,7 +238,7 @@ func checkX25519(t *testing.T, card *bench.Card, stream driver.Stream, op kernel
 	r := newX25519Run(t, card, stream, op, shape, len(cases))
 	defer r.free(t)
 	r.fill(t, cases)
-	check(t, r.launch())
+	try(t, r.launch())
 	output, status := r.rows(t)
 	checkX25519Rows(t, r.plan, cases, expectX25519(t, cases), output, status)
 }
@@ -252,7 +270,7 @@ func checkX25519Vectors(t *testing.T, card *bench.Card, stream driver.Stream, sh
 	}
 	r := newX25519Run(t, card, stream, kernels.X25519Shared, shape, len(cases))
 	r.fill(t, cases)
-	check(t, r.launch())
+	try(t, r.launch())
 	output, _ := r.rows(t)
 	r.free(t)
 	for i, v := range vectors {
@@ -270,7 +288,7 @@ func checkX25519Vectors(t *testing.T, card *bench.Card, stream driver.Stream, sh
 	defer r.free(t)
 	for range iterations {
 		r.fill(t, []x25519Case{c})
-		check(t, r.launch())
+		try(t, r.launch())
 		output, _ = r.rows(t)
 		c.peer = c.private
 		copy(c.private[:], output)

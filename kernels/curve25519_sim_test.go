@@ -4,7 +4,6 @@ package kernels_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/ctrutls/ctrutls/kernels"
@@ -16,7 +15,7 @@ func TestX25519(t *testing.T) {
 		for _, op := range kernels.X25519Operations() {
 			t.Run(fmt.Sprintf("%s/%s", op, shape), func(t *testing.T) {
 				card, stream, _ := simulator(t)
-				rng := rand.New(rand.NewPCG(*seed, 25519))
+				rng := curvesRand(t)
 				for _, n := range []int{1, 2, 31, 33} {
 					checkX25519(t, card, stream, op, shape, randomX25519(rng, n))
 				}
@@ -30,7 +29,7 @@ func TestX25519Edges(t *testing.T) {
 	for _, shape := range kernels.X25519Shapes() {
 		t.Run(shape.String(), func(t *testing.T) {
 			card, stream, _ := simulator(t)
-			checkX25519(t, card, stream, kernels.X25519Pair, shape, edgesX25519(rand.New(rand.NewPCG(*seed, 25519))))
+			checkX25519(t, card, stream, kernels.X25519Pair, shape, edgesX25519(curvesRand(t)))
 		})
 	}
 }

@@ -51,11 +51,11 @@ func newP256Key(t *testing.T, d *big.Int) *p256SigningKey {
 	t.Helper()
 	encoded := d.FillBytes(make([]byte, kernels.P256NumberSize))
 	private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), encoded)
-	check(t, err)
+	try(t, err)
 	public, err := private.PublicKey.Bytes()
-	check(t, err)
+	try(t, err)
 	table, err := kernels.P256Key(encoded, public)
-	check(t, err)
+	try(t, err)
 	return &p256SigningKey{d, &private.PublicKey, table}
 }
 
@@ -145,17 +145,17 @@ type p256Run struct {
 func newP256Run(t *testing.T, card *bench.Card, stream driver.Stream, shape kernels.P256Shape, key *p256SigningKey, n int) *p256Run {
 	t.Helper()
 	plan, err := kernels.PlanP256(n, card.Device(), shape)
-	check(t, err)
+	try(t, err)
 	r := &p256Run{card: card, stream: stream, plan: plan}
 	for buffer, size := range map[kernels.Buffer]int{
 		kernels.Input: plan.InputSize, kernels.Output: plan.OutputSize, kernels.Status: plan.StatusSize, kernels.Scratch: plan.ScratchSize,
 		kernels.Table: kernels.P256KeySize,
 	} {
 		r.buffers[buffer], err = card.API.MemAlloc(size)
-		check(t, err)
-		check(t, card.API.MemsetAsync(r.buffers[buffer], 0xa5, size, stream))
+		try(t, err)
+		try(t, card.API.MemsetAsync(r.buffers[buffer], 0xa5, size, stream))
 	}
-	check(t, card.API.CopyToDevice(r.buffers[kernels.Table], key.table, stream))
+	try(t, card.API.CopyToDevice(r.buffers[kernels.Table], key.table, stream))
 	return r
 }
 
@@ -163,7 +163,7 @@ func (r *p256Run) free(t *testing.T) {
 	t.Helper()
 	for _, p := range r.buffers {
 		if p != 0 {
-			check(t, r.card.API.MemFree(p))
+			try(t, r.card.API.MemFree(p))
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (r *p256Run) fill(t *testing.T, cases []p256Case) {
 		in = append(in, c.nonce.FillBytes(make([]byte, kernels.P256NumberSize))...)
 		in = append(in, c.digest.FillBytes(make([]byte, kernels.P256NumberSize))...)
 	}
-	check(t, r.card.API.CopyToDevice(r.buffers[kernels.Input], in, r.stream))
+	try(t, r.card.API.CopyToDevice(r.buffers[kernels.Input], in, r.stream))
 }
 
 // launch puts launches of the batch into the stream.
@@ -186,8 +186,8 @@ func (r *p256Run) launch(launches ...kernels.Launch) error {
 func (r *p256Run) download(t *testing.T, buffer kernels.Buffer, size int) []byte {
 	t.Helper()
 	b := make([]byte, size)
-	check(t, r.card.API.CopyToHost(b, r.buffers[buffer], r.stream))
-	check(t, r.card.API.StreamSynchronize(r.stream))
+	try(t, r.card.API.CopyToHost(b, r.buffers[buffer], r.stream))
+	try(t, r.card.API.StreamSynchronize(r.stream))
 	return b
 }
 
@@ -219,7 +219,7 @@ func checkP256(t *testing.T, card *bench.Card, stream driver.Stream, shape kerne
 	r := newP256Run(t, card, stream, shape, key, len(cases))
 	defer r.free(t)
 	r.fill(t, cases)
-	check(t, r.launch(r.plan.Launches[:]...))
+	try(t, r.launch(r.plan.Launches[:]...))
 	r.checkRows(t, cases)
 }
 
@@ -235,7 +235,7 @@ func checkP256Faults(t *testing.T, card *bench.Card, stream driver.Stream, shape
 	r := newP256Run(t, card, stream, shape, key, n)
 	defer r.free(t)
 	r.fill(t, cases)
-	check(t, r.launch(r.plan.Launches[0]))
+	try(t, r.launch(r.plan.Launches[0]))
 	scratch := r.download(t, kernels.Scratch, r.plan.ScratchSize)
 	want := make([]uint32, n)
 	for i := range cases {
@@ -254,8 +254,8 @@ func checkP256Faults(t *testing.T, card *bench.Card, stream driver.Stream, shape
 			row[rng.IntN(len(row))] ^= 1 << rng.IntN(8)
 		}
 	}
-	check(t, card.API.CopyToDevice(r.buffers[kernels.Scratch], scratch, stream))
-	check(t, r.launch(r.plan.Launches[1]))
+	try(t, card.API.CopyToDevice(r.buffers[kernels.Scratch], scratch, stream))
+	try(t, r.launch(r.plan.Launches[1]))
 	output, status := r.download(t, kernels.Output, r.plan.OutputSize), r.download(t, kernels.Status, r.plan.StatusSize)
 	for i := range cases {
 		row := make([]byte, kernels.P256SignatureSize)
@@ -265,6 +265,35 @@ func checkP256Faults(t *testing.T, card *bench.Card, stream driver.Stream, shape
 		got := output[i*len(row) : (i+1)*len(row)]
 		if s := binary.LittleEndian.Uint32(status[4*i:]); s != want[i] || !bytes.Equal(got, row) {
 			t.Errorf("shape %s: operation %d has status %d and output %x, want %d and %x", shape, i, s, got, want[i], row)
+		}
+	}
+}
+
+// checkP256BadNonces signs with nonces that are no good, beside good ones: it says so, and spoils nothing else.
+func checkP256BadNonces(t *testing.T, card *bench.Card, stream driver.Stream, shape kernels.P256Shape, key *p256SigningKey, rng *rand.Rand) {
+	t.Helper()
+	cases := randomP256(rng, 70)
+	key.expectAll(t, cases)
+	bad := map[int]*big.Int{0: new(big.Int), 33: p256Order, 64: new(big.Int), 69: p256Order}
+	for i, k := range bad {
+		cases[i].nonce = k
+	}
+	r := newP256Run(t, card, stream, shape, key, len(cases))
+	defer r.free(t)
+	r.fill(t, cases)
+	try(t, r.launch(r.plan.Launches[:]...))
+	output, status := r.download(t, kernels.Output, r.plan.OutputSize), r.download(t, kernels.Status, r.plan.StatusSize)
+	for i, c := range cases {
+		want, row := uint32(kernels.P256Signed), make([]byte, kernels.P256SignatureSize)
+		if bad[i] != nil {
+			want = kernels.P256AnotherNonce
+		} else {
+			c.r.FillBytes(row[:kernels.P256NumberSize])
+			c.s.FillBytes(row[kernels.P256NumberSize:])
+		}
+		got := output[i*len(row) : (i+1)*len(row)]
+		if s := binary.LittleEndian.Uint32(status[4*i:]); s != want || !bytes.Equal(got, row) {
+			t.Errorf("shape %s: operation %d has status %d and output %x, want %d and %x", shape, i, s, got, want, row)
 		}
 	}
 }

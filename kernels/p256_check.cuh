@@ -8,8 +8,8 @@
 //   out         r || s, or zeros if the status is not 0
 //   status      0, 1 if r or s is zero, so that another nonce is needed, or 2 if the signature is wrong
 //
-// A signature for which two points on the way happen to be alike counts as wrong too: for honest numbers a chance of 2^-250,
-// and an error on the safe side. Sums begin with Q, since r/s is never zero, while z/s is for a digest of zero.
+// The two products are summed apart and then added completely, so the verdict is always right, also for a digest of zero, whose
+// product is infinity.
 #pragma once
 #include "p256_sign.cuh"
 
@@ -52,7 +52,8 @@ __device__ __forceinline__ uint32_t matches(const Point &point, const uint32_t (
 }
 
 // finish stores the verdict, and the signature if it is right, and clears the scratch.
-__device__ __forceinline__ void finish(const Checking &checking, int i, const Signature &signature, const Point &point) {
+__device__ __forceinline__ void finish(const Checking &checking, int i, const Point &point) {
+    const Signature signature = load_signature(checking, i);
     const uint32_t right = matches(point, signature.r);
     const uint32_t zero = uint256::mask_of_zero(uint256::nonzero(signature.r)) | uint256::mask_of_zero(uint256::nonzero(signature.s));
     if (i >= checking.signing.n) return;
@@ -76,6 +77,8 @@ __device__ __forceinline__ void finish(const Checking &checking, int i, const Si
 
 template <int threads> __device__ __forceinline__ void check_thread(const Checking &checking, int block) {
     SHARED(uint32_t, columns, [comb::digit_words][threads]);
+    SHARED(uint32_t, base_digits, [comb::digit_words][threads]);
+    SHARED(uint32_t, held, [point_words][threads]);
     const int thread = static_cast<int>(threadIdx.x), i = block * threads + thread;
     const Signature signature = load_signature(checking, i);
     // An s of zero, of which no signature comes, must not spoil the inverses of the others.
@@ -87,12 +90,14 @@ template <int threads> __device__ __forceinline__ void check_thread(const Checki
     Scalar s_inverse;   // times R
     lanes::get(columns, thread, s_inverse.w);
     const uint32_t r_negated = put_digits(constant_scalar(signature.r) * s_inverse, columns, thread);
-    Point sum;
-    sum_windows(checking.public_table, columns, thread, r_negated, true, sum);
-    const uint32_t z_negated = put_digits(load_scalar(checking.signing.input(i) + number_bytes) * s_inverse, columns, thread);
-    sum_windows(table, columns, thread, z_negated, false, sum);
+    const uint32_t z_negated = put_digits(load_scalar(checking.signing.input(i) + number_bytes) * s_inverse, base_digits, thread);
+    put_point(held, thread, sum_windows(checking.public_table, columns, thread, r_negated));
+    const Point for_base = sum_windows(table, base_digits, thread, z_negated);
+    const Point sum = add_complete(for_base, get_point(held, thread));
     lanes::wipe(columns, thread);
-    finish(checking, i, signature, sum);
+    lanes::wipe(base_digits, thread);
+    lanes::wipe(held, thread);
+    finish(checking, i, sum);
 }
 
 // ---- Eight lanes an operation: four for Q, four for the base point ----
@@ -113,7 +118,7 @@ __device__ __forceinline__ void check_lanes8(const Checking &checking, int block
     const Point share = sum_share<roles>(columns, lane, negated, [public_table](int role) { return role < comb_shares ? public_table : table; });
     lanes::wipe(columns, lane);
     const Point sum = sum_shares<roles>(share, lane);
-    if (lane % roles == 0) finish(checking, i, signature, sum);
+    if (lane % roles == 0) finish(checking, i, sum);
 }
 
 }   // namespace p256

@@ -60,6 +60,29 @@ __device__ __forceinline__ Point shuffle(const Point &a, int from) {
     return {lanes::shuffle(a.x, from), lanes::shuffle(a.y, from), lanes::shuffle(a.zz, from), lanes::shuffle(a.zzz, from)};
 }
 
+// put_point and get_point keep a point in a column of shared memory.
+constexpr int point_words = 4 * words;
+template <int threads> __device__ __forceinline__ void put_point(lanes::Columns<point_words, threads> &columns, int thread, const Point &a) {
+#pragma unroll
+    for (int i = 0; i < words; i++) {
+        columns[i][thread] = a.x.w[i];
+        columns[words + i][thread] = a.y.w[i];
+        columns[2 * words + i][thread] = a.zz.w[i];
+        columns[3 * words + i][thread] = a.zzz.w[i];
+    }
+}
+template <int threads> __device__ __forceinline__ Point get_point(const lanes::Columns<point_words, threads> &columns, int thread) {
+    Point r;
+#pragma unroll
+    for (int i = 0; i < words; i++) {
+        r.x.w[i] = columns[i][thread];
+        r.y.w[i] = columns[words + i][thread];
+        r.zz.w[i] = columns[2 * words + i][thread];
+        r.zzz.w[i] = columns[3 * words + i][thread];
+    }
+    return r;
+}
+
 // ---- Digits ----
 
 // put_digits leaves the digits of k or of n - k, whichever is odd, in the calling thread's column, and returns all ones if they are
@@ -89,10 +112,10 @@ __device__ __forceinline__ Affine pick(const uint32_t (&entry)[affine_words], ui
     return r;
 }
 
-// sum_windows adds all windows of a comb to a sum, or begins one with the first, one operation a thread.
+// sum_windows adds all windows of a comb up, one operation a thread.
 template <int threads>
-__device__ __forceinline__ void sum_windows(const uint32_t *table, const lanes::Columns<comb::digit_words, threads> &columns, int thread, uint32_t negated,
-                                            bool begins, Point &sum) {
+__device__ __forceinline__ Point sum_windows(const uint32_t *table, const lanes::Columns<comb::digit_words, threads> &columns, int thread, uint32_t negated) {
+    Point sum;
 #pragma unroll 1
     for (int w = 0; w < comb::windows; w++) {
         uint32_t entry[affine_words];
@@ -100,8 +123,9 @@ __device__ __forceinline__ void sum_windows(const uint32_t *table, const lanes::
         const comb::Digit digit = comb::digit(columns, thread, w);
         Affine point = pick(entry, digit.entry);
         point.y = negate_if(point.y, digit.negative ^ negated);
-        sum = begins && w == 0 ? from_affine(point) : add(sum, point);
+        sum = w == 0 ? from_affine(point) : add(sum, point);
     }
+    return sum;
 }
 
 // A sum of digits added from the lowest up never meets add's exceptions before it is complete, if they are those of an odd k

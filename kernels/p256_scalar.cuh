@@ -42,23 +42,34 @@ __device__ __forceinline__ Scalar operator+(const Scalar &a, const Scalar &b) {
     return r;
 }
 
-// multiply gives a b / R: t + M n is divisible by R = 2^256 for M = -t/n modulo R, and (t + M n) / R is below 2n.
-static __device__ __noinline__ Scalar multiply(Scalar a, Scalar b) {
-    uint32_t t[2 * words], m[2 * words], u[2 * words];
-    uint256::schoolbook<words>(a.w, b.w, t);
-    uint256::schoolbook<words>(t, modulo_n::negative_inverse, m);   // of which the low half is M
-    uint256::schoolbook<words>(m, modulo_n::n, u);
-    add_cc(t[0], u[0]);
+// multiply gives a b / R. To t = a b it adds, from the lowest word up, the multiple of n that makes the word zero; what is left
+// above is below 2n. The carry out of a round's ninth word is at most 1, as the sum so far is below twice that word's weight.
+// It takes words since a structure would be passed in local memory, where secrets would be left behind.
+static __device__ __noinline__ Scalar multiply(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t a4, uint32_t a5, uint32_t a6, uint32_t a7,
+                                               uint32_t b0, uint32_t b1, uint32_t b2, uint32_t b3, uint32_t b4, uint32_t b5, uint32_t b6, uint32_t b7) {
+    const uint32_t a[words] = {a0, a1, a2, a3, a4, a5, a6, a7}, b[words] = {b0, b1, b2, b3, b4, b5, b6, b7};
+    uint32_t t[2 * words], carry = 0;
+    uint256::schoolbook<words>(a, b, t);
 #pragma unroll
-    for (int i = 1; i < words; i++) addc_cc(t[i], u[i]);
+    for (int i = 0; i < words; i++) {
+        const uint32_t m = t[i] * negative_inverse;
+        mad_lo_cc(m, modulo_n::n[0], t[i]);   // zero, and a carry
 #pragma unroll
-    for (int i = words; i < 2 * words; i++) t[i] = addc_cc(t[i], u[i]);
-    const uint32_t carry = addc(0, 0);
+        for (int j = 1; j < words; j++) t[i + j] = madc_lo_cc(m, modulo_n::n[j], t[i + j]);
+        t[i + words] = addc_cc(t[i + words], carry);
+        carry = addc(0, 0);
+        t[i + 1] = mad_hi_cc(m, modulo_n::n[0], t[i + 1]);
+#pragma unroll
+        for (int j = 1; j < words; j++) t[i + j + 1] = madc_hi_cc(m, modulo_n::n[j], t[i + j + 1]);
+        carry = addc(carry, 0);
+    }
     Scalar r;
     subtract_once(t + words, carry, [](int i) { return modulo_n::n[i]; }, r.w);
     return r;
 }
-__device__ __forceinline__ Scalar operator*(const Scalar &a, const Scalar &b) { return multiply(a, b); }
+__device__ __forceinline__ Scalar operator*(const Scalar &a, const Scalar &b) {
+    return multiply(a.w[0], a.w[1], a.w[2], a.w[3], a.w[4], a.w[5], a.w[6], a.w[7], b.w[0], b.w[1], b.w[2], b.w[3], b.w[4], b.w[5], b.w[6], b.w[7]);
+}
 
 // times_r gives a R.
 __device__ __forceinline__ Scalar times_r(const Scalar &a) { return a * constant_scalar(modulo_n::r2); }

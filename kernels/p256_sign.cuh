@@ -49,6 +49,7 @@ __device__ __forceinline__ void finish(const Signing &signing, int i, const Elem
 template <int threads> __device__ __forceinline__ void sign_thread(const Signing &signing, int block) {
     SHARED(uint32_t, columns, [comb::digit_words][threads]);
     SHARED(uint32_t, nonces, [words][threads]);
+    SHARED(uint32_t, numerators, [words][threads]);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes::warp_size, i = block * threads + thread;
     uint32_t negated;
     {
@@ -58,22 +59,27 @@ template <int threads> __device__ __forceinline__ void sign_thread(const Signing
         const uint32_t k_is_zero = uint256::mask_of_zero(uint256::nonzero(k.w));
         lanes::put(nonces, thread, times_r(select(k, one_scalar(), k_is_zero)).w);
     }
-    Point sum;
-    sum_windows(table, columns, thread, negated, true, sum);
-    const uint32_t infinite = is_zero(sum.zz);
-    __syncthreads();   // the digits have been read
-    lanes::put(columns, thread, select(sum.zz, one(), infinite).w);
+    uint32_t infinite;
+    {
+        const Point sum = sum_windows(table, columns, thread, negated);
+        infinite = is_zero(sum.zz);
+        lanes::put(numerators, thread, sum.x.w);
+        __syncthreads();   // the digits have been read
+        lanes::put(columns, thread, select(sum.zz, one(), infinite).w);
+    }
     __syncthreads();
     if (thread < lanes::warp_size) batch_inverse::invert_columns<Element>(columns, lane);
     else if (thread < 2 * lanes::warp_size) batch_inverse::invert_columns<Scalar>(nonces, lane);
     __syncthreads();
-    Element zz_inverse;
+    Element x, zz_inverse;
     Scalar k_inverse;
+    lanes::get(numerators, thread, x.w);
     lanes::get(columns, thread, zz_inverse.w);
     lanes::get(nonces, thread, k_inverse.w);
+    lanes::wipe(numerators, thread);
     lanes::wipe(columns, thread);
     lanes::wipe(nonces, thread);
-    finish(signing, i, sum.x, select(zz_inverse, zero(), infinite), k_inverse);
+    finish(signing, i, x, select(zz_inverse, zero(), infinite), k_inverse);
 }
 
 // ---- Four lanes an operation, each of them a quarter of the windows ----

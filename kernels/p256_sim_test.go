@@ -3,7 +3,6 @@
 package kernels_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/ctrutls/ctrutls/kernels"
@@ -14,7 +13,7 @@ func TestP256(t *testing.T) {
 	for _, shape := range kernels.P256Shapes() {
 		t.Run(shape.String(), func(t *testing.T) {
 			card, stream, _ := simulator(t)
-			rng := rand.New(rand.NewPCG(*seed, 256))
+			rng := curvesRand(t)
 			key := newP256Key(t, randomNumber(rng))
 			for _, n := range []int{1, 2, 31, 33} {
 				checkP256(t, card, stream, shape, key, randomP256(rng, n))
@@ -27,8 +26,10 @@ func TestP256Edges(t *testing.T) {
 	for _, shape := range kernels.P256Shapes() {
 		t.Run(shape.String(), func(t *testing.T) {
 			card, stream, _ := simulator(t)
-			rng := rand.New(rand.NewPCG(*seed, 256))
-			checkP256(t, card, stream, shape, newP256Key(t, randomNumber(rng)), edgesP256(rng))
+			rng := curvesRand(t)
+			key := newP256Key(t, randomNumber(rng))
+			checkP256(t, card, stream, shape, key, edgesP256(rng))
+			checkP256BadNonces(t, card, stream, shape, key, rng)
 		})
 	}
 }
@@ -38,7 +39,7 @@ func TestP256Faults(t *testing.T) {
 	for _, shape := range kernels.P256Shapes() {
 		t.Run(shape.String(), func(t *testing.T) {
 			card, stream, _ := simulator(t)
-			rng := rand.New(rand.NewPCG(*seed, 256))
+			rng := curvesRand(t)
 			checkP256Faults(t, card, stream, shape, newP256Key(t, randomNumber(rng)), rng, 45)
 		})
 	}

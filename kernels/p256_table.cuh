@@ -13,13 +13,16 @@ static __constant__ constexpr uint32_t r2[8] = {0x00000003, 0x00000000, 0xffffff
 static __constant__ constexpr uint32_t r3[8] = {0x0000000a, 0xfffffffd, 0xfffffff7, 0xffffffed, 0xfffffffc, 0x00000005, 0x00000001, 0x00000018};
 }   // namespace modulo_p
 
-// The group's order, -1/n modulo R, and powers of R modulo n.
+// The group's order, and powers of R modulo it.
 namespace modulo_n {
 static __constant__ constexpr uint32_t n[8] = {0xfc632551, 0xf3b9cac2, 0xa7179e84, 0xbce6faad, 0xffffffff, 0xffffffff, 0x00000000, 0xffffffff};
-static __constant__ constexpr uint32_t negative_inverse[8] = {0xee00bc4f, 0xccd1c8aa, 0x7d74d2e4, 0x48c94408, 0xc588c6f6, 0x50fe77ec, 0xa9d6281c, 0x60d06633};
+static __constant__ constexpr uint32_t r[8] = {0x039cdaaf, 0x0c46353d, 0x58e8617b, 0x43190552, 0x00000000, 0x00000000, 0xffffffff, 0x00000000};
 static __constant__ constexpr uint32_t r2[8] = {0xbe79eea2, 0x83244c95, 0x49bd6fa6, 0x4699799c, 0x2b6bec59, 0x2845b239, 0xf3d95620, 0x66e12d94};
 static __constant__ constexpr uint32_t r3[8] = {0x0b65a624, 0xac8ebec9, 0x0c0555c9, 0x111f28ae, 0x6ba5e93f, 0x2543b924, 0x6407be65, 0x503a54e7};
 }   // namespace modulo_n
+
+// -1/n modulo 2^32.
+constexpr uint32_t negative_inverse = 0xee00bc4f;
 
 // The odd multiples of the base point, x R and y R, 16 words each.
 static __device__ __align__(16) uint32_t table[22528] = {

@@ -51,15 +51,18 @@ func P256Base() Words {
 	return t
 }
 
-// P256Constants returns what the kernels need to know of p and n, with R = 2^256: the powers of R modulo p that turn a number
-// into a multiple of R and back, and the same for n with n itself and -1/n modulo R.
+// P256Constants returns what the kernels need to know of p and n, with R = 2^256: the modulus and powers of R modulo it, which turn
+// a number into a multiple of R and back.
 func P256Constants() (p, n map[string]Words) {
-	power := func(m *big.Int, e int64) Words { return words(new(big.Int).Exp(montgomery, big.NewInt(e), m), 8) }
-	inverse := new(big.Int).ModInverse(p256.N, montgomery)
-	p = map[string]Words{"p": words(p256.P, 8), "r": power(p256.P, 1), "r2": power(p256.P, 2), "r3": power(p256.P, 3)}
-	n = map[string]Words{
-		"n": words(p256.N, 8), "negative_inverse": words(new(big.Int).Sub(montgomery, inverse), 8),
-		"r2": power(p256.N, 2), "r3": power(p256.N, 3),
+	of := func(name string, m *big.Int) map[string]Words {
+		power := func(e int64) Words { return words(new(big.Int).Exp(montgomery, big.NewInt(e), m), 8) }
+		return map[string]Words{name: words(m, 8), "r": power(1), "r2": power(2), "r3": power(3)}
 	}
-	return p, n
+	return of("p", p256.P), of("n", p256.N)
+}
+
+// P256NegativeInverse returns -1/n modulo 2^32.
+func P256NegativeInverse() uint32 {
+	m := big.NewInt(1 << 32)
+	return uint32(new(big.Int).Sub(m, new(big.Int).ModInverse(p256.N, m)).Uint64())
 }
