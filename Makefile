@@ -11,7 +11,7 @@ TOOLCHAINS ?= go1.26.0 go1.27.4
 # What lint looks at besides the plain build.
 ALL_TAGS = oracle,toolchains,programs,soak
 # What runs on a GPU or on its simulator.
-GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench
+GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench ./provider
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
@@ -63,6 +63,7 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=0 $(GO) test -tags sim -timeout 30m $(GPU_PACKAGES)
+	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(GPU_PACKAGES)
 

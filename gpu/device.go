@@ -163,8 +163,8 @@ func (d *device) start(s *session) {
 }
 
 // keep ends sessions that fail and opens new ones, until the engine is closed or the device halted. s is the one in use, nil if
-// opening it failed with fault.
-func (d *device) keep(s *session, fault error) {
+// opening it failed.
+func (d *device) keep(s *session) {
 	defer d.engine.keepers.Done()
 	pause := d.engine.config.Backoff
 	for {
@@ -172,7 +172,6 @@ func (d *device) keep(s *session, fault error) {
 		if s != nil {
 			select {
 			case <-s.broken:
-				fault = s.faultOf()
 			case <-d.engine.closing:
 			}
 			d.session.CompareAndSwap(s, nil)
@@ -188,6 +187,7 @@ func (d *device) keep(s *session, fault error) {
 			return
 		}
 		pause = min(2*pause, max(maxBackoff, d.engine.config.Backoff))
+		var fault error
 		if s, fault = d.open(); s == nil {
 			d.failedToOpen(fault, d.resets.Load() > resets)
 			continue

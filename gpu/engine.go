@@ -120,7 +120,7 @@ func (e *Engine) openAll() error {
 			d.failedToOpen(errs[i], false)
 		}
 		e.keepers.Add(1)
-		go d.keep(sessions[i], errs[i])
+		go d.keep(sessions[i])
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ mkdir "$work/ptx"
 # CUDA 11.0. Products of floats are not used, but nothing may contract them if they ever are.
 flags=(-x cuda --cuda-device-only -S -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx70 -std=c++17 -O3 -ffp-contract=off
     -Ikernels -Wall -Wextra -Werror)
-for source in kernels/ctruprime*.cu; do
+for source in kernels/*.cu; do
     name=$(basename "$source" .cu)
     # The comments around inline assembly make up a fifth of the text.
     "$clang" "${flags[@]}" "$source" -o - | grep -vE '^[[:space:]]*// (begin|end) inline asm$' >"$work/ptx/$name.ptx"

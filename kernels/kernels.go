@@ -10,15 +10,45 @@ import (
 //go:embed ptx/*.ptx
 var ptxFiles embed.FS
 
-// A Module is one PTX text: the kernels of a set that multiply in one way. The base module, of multiplication MMA, also has the
-// set's hashes and inversion, which all multiplications share.
+// A Module is one PTX text: the kernels of a curve, or those of a set that multiply in one way. A set's base module, of
+// multiplication MMA, also has its hashes and inversion, which all multiplications share.
 type Module struct {
 	N              int
 	Multiplication Multiplication
+	Curve          Curve // if not NoCurve, the others do not matter
+}
+
+// Curve is an elliptic curve with kernels.
+type Curve int
+
+const (
+	NoCurve    Curve = iota
+	Curve25519       // RFC 7748
+	P256             // NIST's, FIPS 186-5
+)
+
+// String returns the name of the curve's module.
+func (c Curve) String() string {
+	switch c {
+	case NoCurve:
+		return "none"
+	case Curve25519:
+		return "curve25519"
+	case P256:
+		return "p256"
+	}
+	return fmt.Sprintf("Curve(%d)", int(c))
 }
 
 // PTX returns the module's text.
 func (m Module) PTX() ([]byte, error) {
+	if m.Curve != NoCurve {
+		text, err := ptxFiles.ReadFile(fmt.Sprintf("ptx/%s.ptx", m.Curve))
+		if err != nil {
+			return nil, fmt.Errorf("kernels: there is no module for the curve %s", m.Curve)
+		}
+		return text, nil
+	}
 	name := fmt.Sprintf("ptx/ctruprime%d.ptx", m.N)
 	if m.Multiplication != MMA {
 		name = fmt.Sprintf("ptx/ctruprime%d_%s.ptx", m.N, m.Multiplication)

@@ -189,7 +189,7 @@ func (b *builder) scratch(bytes int) int {
 // launch appends a launch of a kernel of the base module. The pointer is good until the next one is appended.
 func (b *builder) launch(kernel string, grid [2]uint32, block, shared int) *Launch {
 	b.plan.Launches = append(b.plan.Launches, Launch{
-		Module: Module{b.set.n, MMA},
+		Module: Module{N: b.set.n, Multiplication: MMA},
 		Kernel: fmt.Sprintf("%s_%d", kernel, b.set.n),
 		Grid:   grid,
 		Block:  uint32(block),

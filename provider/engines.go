@@ -87,7 +87,7 @@ type latency struct{ mean, base, each time.Duration }
 func newEngine(cfg Config, log *slog.Logger) (engine, error) {
 	cpu := &cpuEngine{log: log}
 	switch cfg.Engine {
-	case EngineCPU:
+	case EngineCPU, "":
 		return cpu, nil
 	case EngineGPU:
 		gpu, err := openGPU(cfg.GPU, log, cpu)
@@ -98,7 +98,7 @@ func newEngine(cfg Config, log *slog.Logger) (engine, error) {
 			return nil, fmt.Errorf("provider: Engine is %q: %w", cfg.Engine, err)
 		}
 		return gpu, nil
-	case EngineAuto, "":
+	case EngineAuto:
 		gpu, err := openGPU(cfg.GPU, log, cpu)
 		switch {
 		case err == nil:

@@ -30,7 +30,8 @@ type Config struct {
 	// parameter set that is in use: 0 means DefaultKeyPoolSize, a negative
 	// value means none (each key is then generated when asked for).
 	KeyPoolSize int
-	// Engine says what serves calls; empty means EngineAuto.
+	// Engine says what serves calls; empty means EngineCPU. The others have been
+	// tested on a simulator, and not yet under load on a card.
 	Engine Engine
 	// GPU configures the use of GPUs, if there are any.
 	GPU GPU

@@ -16,6 +16,7 @@ require (
 
 require (
 	github.com/cloudflare/circl v1.6.5 // indirect
+	github.com/ebitengine/purego v0.11.3 // indirect
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
