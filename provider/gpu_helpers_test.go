@@ -24,34 +24,6 @@ func await(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// requestFor returns a random request.
-func requestFor(t *testing.T, s *ctruprime.Scheme, op operation) request {
-	t.Helper()
-	r := request{op: op, scheme: s, out: make([]byte, outSize(op, s))}
-	sk := make([]byte, s.PrivateKeySize())
-	if err := s.GenerateKeyBytes(sk, random(ctruprime.KeySeedSize)); err != nil {
-		t.Fatal(err)
-	}
-	x := x25519Key(t)
-	ct, ss := make([]byte, s.CiphertextSize()), make([]byte, s.SharedKeySize())
-	if err := s.EncapsulateBytes(ct, ss, s.PublicKeyOf(sk), random(ctruprime.SeedSize)); err != nil {
-		t.Fatal(err)
-	}
-	switch op {
-	case opGenerateKey:
-		r.own = random(ctruprime.KeySeedSize)
-	case opEncapsulate:
-		r.peer, r.own = s.PublicKeyOf(sk), random(ctruprime.SeedSize)
-	case opDecapsulate:
-		r.peer, r.own = ct, sk
-	case opServerExchange:
-		r.peer, r.own = join(x.PublicKey().Bytes(), s.PublicKeyOf(sk)), random(HybridEncapsulationSeedSize)
-	case opClientFinish:
-		r.peer, r.own, r.x = join(x25519Key(t).PublicKey().Bytes(), ct), sk, x
-	}
-	return r
-}
-
 // checkExchange finishes an exchange without the Provider.
 func checkExchange(t *testing.T, s *ctruprime.Scheme, c client, serverShare, secret []byte) {
 	t.Helper()
