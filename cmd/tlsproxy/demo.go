@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,18 +24,23 @@ type demoCommand struct {
 	Duration    time.Duration  `default:"500ms" help:"How long one group runs in one round (${default})."`
 	Concurrency int            `default:"16" help:"Connections at once (${default})."`
 	Listen      string         `default:"localhost:0" help:"Where the proxy listens; port 0 is any free one (${default})."`
+	GPU         string         `name:"gpu" enum:"auto,sim,off" default:"off" help:"What computes the server's key exchanges with CTRU-Prime: auto, GPUs when there is enough to do; sim, the simulated GPU of 'make sim' in this folder's build folder, which is slow; off, the CPU (${default})."`
 	JSON        bool           `name:"json" help:"Print the figures as JSON."`
 	Keep        bool           `help:"Leave the proxy running afterwards, until Ctrl-C."`
 }
 
 // Run measures and prints. It fails if any handshake did.
 func (c *demoCommand) Run(ctx context.Context, s streams) error {
+	served, err := c.provider()
+	if err != nil {
+		return err
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("demo: finding this program, to run it as the client: %w", err)
 	}
 	o := demo.Options{
-		Listen: c.Listen, Rounds: c.Rounds, Duration: c.Duration, Concurrency: c.Concurrency,
+		Listen: c.Listen, Rounds: c.Rounds, Duration: c.Duration, Concurrency: c.Concurrency, Provider: served,
 		Client: []string{program, "loadgen"}, Stderr: s.err,
 		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
@@ -62,6 +68,30 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
+// simulator is what make sim builds.
+const simulator = "build/libcudasim.so"
+
+// provider is the proxy's default but for the engine.
+func (c *demoCommand) provider() (config.Provider, error) {
+	p := config.Default().Provider
+	switch c.GPU {
+	case "auto":
+		p.Engine = config.EngineAuto
+	case "sim":
+		library, err := filepath.Abs(simulator)
+		if err == nil {
+			_, err = os.Stat(library)
+		}
+		if err != nil {
+			return p, fmt.Errorf("demo: no simulated GPU: %w; type make sim, and run the demonstration in the same folder", err)
+		}
+		// A batch takes the simulator a thousand times as long as a card.
+		p.Engine, p.GPU.Library = config.EngineGPU, library
+		p.GPU.MaxWait, p.GPU.Hang = config.Duration(time.Minute), config.Duration(5*time.Minute)
+	}
+	return p, nil
+}
+
 func (c *demoCommand) print(s streams, r *demo.Report) error {
 	if c.JSON {
 		out := json.NewEncoder(s.out)
@@ -83,7 +113,7 @@ type loadgenCommand struct{}
 
 // Run does what the demonstration's process asks for.
 func (c *loadgenCommand) Run(ctx context.Context, s streams) error {
-	p, err := provider.Open(provider.Config{})
+	p, err := provider.Open(provider.Config{Engine: provider.EngineCPU})
 	if err != nil {
 		return err
 	}

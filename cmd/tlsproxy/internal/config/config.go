@@ -81,7 +81,20 @@ type Log struct {
 
 // Provider configures the key exchange provider.
 type Provider struct {
-	KeyPool int `yaml:"key_pool" min:"0" max:"65536"`
+	KeyPool int    `yaml:"key_pool" min:"0" max:"65536"`
+	Engine  Engine `yaml:"engine"`
+	GPU     GPU    `yaml:"gpu"`
+}
+
+// GPU configures the use of GPUs; provider.GPU says more.
+type GPU struct {
+	Library    string   `yaml:"library" empty:"ok"`
+	Devices    []int    `yaml:"devices" max:"64"` // none: all
+	Workers    int      `yaml:"workers" min:"1" max:"16"`
+	Capacity   int      `yaml:"capacity" min:"1" max:"65536"`
+	MaxWait    Duration `yaml:"max_wait" min:"1ms" max:"1m"`
+	Hang       Duration `yaml:"hang" min:"10ms" max:"5m"`
+	CheckEvery int      `yaml:"check_every" min:"0" max:"1000000000"` // 0: never
 }
 
 // Default returns the configuration that a file with only the required keys
@@ -126,7 +139,17 @@ func Default() *Config {
 			Level:             LevelInfo,
 			FailuresPerSecond: 10,
 		},
-		Provider: Provider{KeyPool: defaultKeyPool},
+		Provider: Provider{
+			KeyPool: defaultKeyPool,
+			Engine:  EngineCPU,
+			GPU: GPU{
+				Workers:    2,
+				Capacity:   1024,
+				MaxWait:    Duration(100 * time.Millisecond),
+				Hang:       Duration(2 * time.Second),
+				CheckEvery: defaultCheckEvery,
+			},
+		},
 	}
 }
 

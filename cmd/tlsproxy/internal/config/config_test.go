@@ -138,6 +138,10 @@ func TestErrors(t *testing.T) {
 			`3:15: log.format: unknown format "jsno"; did you mean "json"?`},
 		{"level", smallest + "log: {level: verbose}\n",
 			`3:14: log.level: unknown level "verbose"; valid are debug, info, warn, error`},
+		{"engine", smallest + "provider: {engine: cuda}\n",
+			`3:20: provider.engine: unknown engine "cuda"; valid are cpu, gpu, auto`},
+		{"capacity", smallest + "provider: {gpu: {capacity: 0}}\n",
+			`3:28: provider.gpu.capacity: 0 is outside 1 to 65536`},
 		{"key pool", smallest + "provider: {key_pool: 65537}\n",
 			`3:22: provider.key_pool: 65537 is outside 0 to 65536`},
 		{"all at once", "listne: x\ntls:\n  min_version: 9\n  groups: [X]\nbackends: {urls: 'ftp://b'}\ncertificates: [{key: a}]\n",
@@ -241,7 +245,7 @@ timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, t
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
 limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
-provider: {key_pool: 17}
+provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0}}
 `
 	want := `listen:
 - :1
@@ -291,6 +295,17 @@ log:
   failures_per_second: 16
 provider:
   key_pool: 17
+  engine: auto
+  gpu:
+    library: /l/cuda.so
+    devices:
+    - 2
+    - 0
+    workers: 3
+    capacity: 19
+    max_wait: 20ms
+    hang: 21s
+    check_every: 0
 `
 	c, err := Parse("c", []byte(file))
 	if err != nil {

@@ -17,8 +17,11 @@ import (
 	"github.com/ctrutls/ctrutls/provider"
 )
 
-// defaultKeyPool is the provider's own default.
-const defaultKeyPool = provider.DefaultKeyPoolSize
+// The provider's own defaults.
+const (
+	defaultKeyPool    = provider.DefaultKeyPoolSize
+	defaultCheckEvery = provider.DefaultCheckEvery
+)
 
 // Address is a host and port to listen on, such as "localhost:8443"; an empty
 // host stands for every address of the machine.
@@ -112,6 +115,21 @@ const (
 // UnmarshalText takes one of the protocols served.
 func (p *Protocol) UnmarshalText(text []byte) error {
 	return oneOf(p, "protocol", text, ProtocolHTTP2, ProtocolHTTP1)
+}
+
+// Engine is what serves key exchanges.
+type Engine provider.Engine
+
+// The engines.
+const (
+	EngineCPU  = Engine(provider.EngineCPU)
+	EngineGPU  = Engine(provider.EngineGPU)
+	EngineAuto = Engine(provider.EngineAuto)
+)
+
+// UnmarshalText takes one of the engines.
+func (e *Engine) UnmarshalText(text []byte) error {
+	return oneOf(e, "engine", text, EngineCPU, EngineGPU, EngineAuto)
 }
 
 // Format is how log lines are written.

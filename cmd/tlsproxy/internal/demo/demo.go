@@ -32,8 +32,9 @@ type Options struct {
 	Rounds      int           // of each measurement
 	Duration    time.Duration // of one measurement in one round
 	Concurrency int           // connections at once
-	Client      []string      // the command that runs loadgen.Serve
-	Stderr      io.Writer     // the client's
+	Provider    config.Provider
+	Client      []string  // the command that runs loadgen.Serve
+	Stderr      io.Writer // the client's
 	Logger      *slog.Logger
 }
 
@@ -106,6 +107,7 @@ func (d *Demo) config(backend net.Addr) *config.Config {
 	}
 	c.Backends.URLs = []config.URL{{URL: &url.URL{Scheme: "http", Host: backend.String()}}}
 	c.Limits.HandshakesPerSource = c.Limits.Handshakes
+	c.Provider = d.options.Provider
 	c.Timeouts.Drain = config.Duration(time.Second)
 	return c
 }
@@ -148,6 +150,7 @@ func (d *Demo) Measure(ctx context.Context) (*Report, error) {
 			r.Requests = rows
 		}
 	}
+	r.KeyExchanges = keyExchanges(d.service.KeyExchanges())
 	return r, nil
 }
 

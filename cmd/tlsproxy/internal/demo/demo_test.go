@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/loadgen"
 )
 
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func options() Options {
 	return Options{Listen: "127.0.0.1:0", Groups: []tls.CurveID{tls.X25519}, Rounds: 1, Duration: time.Millisecond, Concurrency: 1,
-		Client: []string{"false"}, Stderr: new(bytes.Buffer), Logger: slog.New(slog.DiscardHandler)}
+		Provider: config.Default().Provider, Client: []string{"false"}, Stderr: new(bytes.Buffer), Logger: slog.New(slog.DiscardHandler)}
 }
 
 func TestBounds(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/machine"
+	"github.com/ctrutls/ctrutls/provider"
 )
 
 // Report is what a demonstration found. Durations are in nanoseconds in JSON.
@@ -24,6 +25,40 @@ type Report struct {
 	Probes      []Probe         `json:"probes"`
 	Handshakes  []Row           `json:"handshakes"`
 	Requests    []Row           `json:"requests"` // a handshake and a request each
+	// KeyExchanges is what the server's provider did in all of it.
+	KeyExchanges KeyExchanges `json:"key_exchanges"`
+}
+
+// KeyExchanges is who computed the exchanges with CTRU-Prime.
+type KeyExchanges struct {
+	Engine  provider.Engine `json:"engine"`
+	Served  uint64          `json:"served"`
+	ByGPU   uint64          `json:"by_gpu"`
+	Devices []Device        `json:"devices,omitempty"`
+}
+
+// Device is a GPU and its batches.
+type Device struct {
+	Name    string        `json:"name"`
+	State   string        `json:"state"`
+	Batches uint64        `json:"batches"`
+	Rows    uint64        `json:"operations"` // in them
+	P50     time.Duration `json:"p50"`        // of a batch
+	P99     time.Duration `json:"p99"`
+}
+
+func keyExchanges(st provider.Stats) KeyExchanges {
+	k := KeyExchanges{Engine: st.Engine}
+	for _, op := range st.Operations {
+		k.Served += op.Served
+		k.ByGPU += op.ByGPU
+	}
+	if st.GPU != nil {
+		for _, d := range st.GPU.Devices {
+			k.Devices = append(k.Devices, Device{Name: d.Name, State: d.State, Batches: d.Batches, Rows: d.Rows, P50: d.LatencyP50, P99: d.LatencyP99})
+		}
+	}
+	return k
 }
 
 // Probe is what became of a request with one group.
@@ -144,11 +179,25 @@ func (r *Report) WriteText(w io.Writer, program string) error {
 	}
 	r.writeTable(t, "Full TLS 1.3 handshakes", r.Handshakes)
 	r.writeTable(t, "The same, each with one request (the server's CPU holds the backend's)", r.Requests)
+	r.KeyExchanges.write(t)
 	fmt.Fprintf(t, "\n%s certificate, no resumption, %d connections at once, medians of %d interleaved rounds of %v.\n",
 		r.Certificate, r.Concurrency, r.Rounds, r.Duration)
 	fmt.Fprint(t, "The client is another process on the same cores, and does its own half of each handshake there:\n"+
 		"it takes part in deciding the rates and latencies. The server's CPU per handshake is its process's alone.\n")
 	return t.Flush()
+}
+
+// write says what GPUs did, if there are any.
+func (k *KeyExchanges) write(w io.Writer) {
+	if len(k.Devices) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nOf the server's %d key exchanges with CTRU-Prime GPUs computed %d (engine %s):\n\n", k.Served, k.ByGPU, k.Engine)
+	fmt.Fprint(w, "  GPU\tstate\toperations\tbatches\tmean\tbatch p50\tp99\t\n")
+	for _, d := range k.Devices {
+		fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%.1f\t%s\t%s\t\n", d.Name, d.State, d.Rows, d.Batches, float64(d.Rows)/float64(max(d.Batches, 1)),
+			milliseconds(d.P50), milliseconds(d.P99))
+	}
 }
 
 func (a Answer) String() string {

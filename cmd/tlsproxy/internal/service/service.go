@@ -70,11 +70,7 @@ func (s *Service) closeListeners() {
 
 // openProvider makes the provider and tells crypto/tls about it.
 func openProvider(p *Plan, logger *slog.Logger) (*provider.Provider, error) {
-	size := p.Config.Provider.KeyPool
-	if size == 0 {
-		size = -1 // provider.Config's word for none
-	}
-	opened, err := provider.Open(provider.Config{KeyPoolSize: size, Logger: logger})
+	opened, err := provider.Open(p.provider(logger))
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +79,26 @@ func openProvider(p *Plan, logger *slog.Logger) (*provider.Provider, error) {
 		return nil, err
 	}
 	return opened, nil
+}
+
+// provider translates the configuration.
+func (p *Plan) provider(logger *slog.Logger) provider.Config {
+	c := p.Config.Provider
+	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
+		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery)}}
+	if len(c.GPU.Devices) > 0 {
+		o.GPU.Devices = c.GPU.Devices
+	}
+	return o
+}
+
+// orNone turns 0 into provider.Config's word for none.
+func orNone(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
 }
 
 // backends translates the configuration.
@@ -119,6 +135,9 @@ func (s *Service) Addresses() []net.Addr {
 
 // Stats returns the proxy's counters.
 func (s *Service) Stats() proxy.Stats { return s.proxy.Stats() }
+
+// KeyExchanges returns the provider's counters.
+func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 
 // Run serves until ctx is done or a listener fails, then drains within the
 // configured time and closes everything. It returns nil if ctx was the reason,
