@@ -8,10 +8,9 @@ import (
 
 // entry returns the words of entry j of window w of a table.
 func entry(t Words, entryWords, w, j int) Words {
-	var e Words
-	for row := range entryWords / 4 {
-		at := ((w*entryWords/4+row)*Entries + j) * 4
-		e = append(e, t[at:at+4]...)
+	e := make(Words, entryWords)
+	for i := range e {
+		e[i] = t[position(entryWords, w, j, i)]
 	}
 	return e
 }
@@ -24,15 +23,15 @@ func fromWords(w Words) *big.Int {
 	return x
 }
 
-// multiple returns (2j + 1) 64^w.
+// multiple returns (2j + 1) 128^w.
 func multiple(w, j int) *big.Int {
 	return new(big.Int).Lsh(big.NewInt(int64(2*j+1)), uint(windowBits*w))
 }
 
 // sample is some of the windows and entries, the first and last among them.
 func sample(f func(w, j int)) {
-	for _, w := range []int{0, 1, 21, 42, 43} {
-		for _, j := range []int{0, 1, 17, 31} {
+	for _, w := range []int{0, 1, 19, 36, 37} {
+		for _, j := range []int{0, 1, 31, 32, 63} {
 			f(w, j)
 		}
 	}
