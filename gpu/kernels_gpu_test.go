@@ -69,7 +69,7 @@ func shapes(op kernels.Operation, m kernels.Multiplication) []kernels.Shape {
 	case op == kernels.KeyGen:
 		return []kernels.Shape{kernels.Split, kernels.SplitWarp}
 	}
-	return []kernels.Shape{kernels.Tile, kernels.Split, kernels.SplitWarp, kernels.One}
+	return []kernels.Shape{kernels.Split, kernels.SplitWarp, kernels.One}
 }
 
 // Every kernel gives what the CPU gives: fresh random inputs, invalid keys and wrong ciphertexts among them, in batches of odd
@@ -100,7 +100,7 @@ func checkRows(t *testing.T, c *bench.Card, set *kernels.Set, op kernels.Operati
 		batch := min(sizes[min(i, len(sizes)-1)], max(total-done, 1))
 		o := kernels.Options{Multiplication: m, Shape: all[i%len(all)]}
 		if o.Shape == kernels.One && batch > 4096 {
-			o.Shape = kernels.Tile // the other shape in one launch; One was there for the small batches
+			o.Shape = kernels.Split // One was there for the small batches
 		}
 		table := 0
 		if i%2 == 1 {
@@ -109,6 +109,9 @@ func checkRows(t *testing.T, c *bench.Card, set *kernels.Set, op kernels.Operati
 		k, err := bench.NewCase(set, op, batch, bench.CaseOptions{Table: table, Invalid: true}, *seed+uint64(i))
 		check(t, err)
 		check(t, c.RunCase(k, o, stream, i%2 == 0))
+		if op == kernels.KeyGen { // the card's keys are k's now
+			check(t, k.CheckKeys(8))
+		}
 		done += batch
 	}
 }
@@ -158,7 +161,7 @@ func BenchmarkResident(b *testing.B) {
 			for _, m := range kernels.Multiplications() {
 				for _, shape := range append([]kernels.Shape{kernels.DefaultShape}, shapes(op, m)...) {
 					for _, batch := range []int{1, 64, 256, 1024, 2048, 4096, 8192, 16384, 50688, 65536, 101376, 262144} {
-						if shape == kernels.One && batch > 16384 || m == kernels.Tiled && batch > 65536 || shape == kernels.Tile && batch < 8192 {
+						if shape == kernels.One && batch > 16384 || m == kernels.Tiled && batch > 65536 {
 							continue
 						}
 						b.Run(fmt.Sprintf("%d/%s/%s/%s/%d", n, op, m, shape, batch), func(b *testing.B) {
@@ -283,9 +286,6 @@ func BenchmarkLatency(b *testing.B) {
 				k, err := bench.NewCase(newSet(b, n), op, batch, bench.CaseOptions{Table: table}, *seed)
 				check(b, err)
 				for _, shape := range shapes(op, kernels.MMA) {
-					if shape == kernels.Tile {
-						continue
-					}
 					for _, mapped := range []bool{false, true} {
 						name := "copied"
 						if mapped {

@@ -42,7 +42,7 @@ template <class P, class Mul> struct BlockSpace {
 
     // stage copies a row to shared memory for the calling warp, which then reads it.
     template <int size> __device__ __forceinline__ void stage(int at, const uint8_t *row) const {
-        stage_async<size>(shared + at, row, lane, warp_size);
+        stage_async<size>(shared + at, row, lane, warp_size, Ends::buffer);
         cp_async_commit();
         cp_async_wait_all();
         __syncwarp();

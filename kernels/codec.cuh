@@ -73,14 +73,19 @@ constexpr int staged_bytes(int bytes) { return round_up(15 + bytes + 4, 16); }
 
 // stage_async starts copying a row of global memory at any address, with the 16-byte lines it lies in (but no byte past its
 // end), to `staged` (16-byte aligned). The row then begins at staged + row_offset(row). The caller commits and waits.
+// Its last line is a copy of 16 bytes of which fewer are read, which checkers of memory take for a read of all 16. So that they
+// find no more than what is wrong, a row that ends its buffer, Ends::buffer, or may, says so: its last bytes are loaded one by one.
+enum class Ends { before_others, buffer };
 __device__ __forceinline__ uint32_t row_offset(const uint8_t *row) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row) % 16); }
-template <int bytes> __device__ __forceinline__ void stage_async(uint8_t *staged, const uint8_t *row, int rank, int size) {
+template <int bytes> __device__ __forceinline__ void stage_async(uint8_t *staged, const uint8_t *row, int rank, int size, Ends ends = Ends::before_others) {
     const int end = static_cast<int>(row_offset(row)) + bytes;
+    const int copied = ends == Ends::buffer ? end & ~15 : end;
     const uint8_t *lines = row - row_offset(row);
 #pragma unroll
     for (int i = 0; i < ceil_div(15 + bytes, 16 * warp_size); i++)
-        for (int at = 16 * (rank + warp_size * i); at < 16 * warp_size * (i + 1) && at < end; at += 16 * size)
+        for (int at = 16 * (rank + warp_size * i); at < 16 * warp_size * (i + 1) && at < copied; at += 16 * size)
             cp_async16_zfill(staged + at, lines + at, static_cast<uint32_t>(min(16, end - at)));
+    for (int at = copied + rank; at < end; at += size) staged[at] = lines[at];
 }
 
 // store_row writes `bytes` bytes from shared memory (8-byte aligned, readable to 8 bytes past the end) to global memory at

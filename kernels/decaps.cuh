@@ -40,8 +40,8 @@ template <class P> struct Decryptor {
     uint8_t *shared;
     int lane;
 
-    __device__ __forceinline__ void fetch(const uint8_t *secret, const uint8_t *ct) const {
-        stage_async<P::cipher_bytes>(shared + cipher_at, ct, lane, warp_size);
+    __device__ __forceinline__ void fetch(const uint8_t *secret, const uint8_t *ct, Ends ends) const {
+        stage_async<P::cipher_bytes>(shared + cipher_at, ct, lane, warp_size, ends);
         stage_async<P::secret_poly_bytes>(shared + secret_at, secret, lane, warp_size);
         cp_async_commit();
     }
@@ -74,13 +74,13 @@ template <class P> struct Decryptor {
     }
 };
 
-// decaps_decrypt_rows writes m' of operations first, first + step, ... below n to rows i - base of messages, and each
-// one's first verdict to status.
+// decaps_decrypt_rows writes m' of operations first, first + step, ... below n, and each one's first verdict to status.
 template <class P>
 __device__ __forceinline__ void decaps_decrypt_rows(const Decryptor<P> &d, const SecretTable &secrets, const uint8_t *ct, uint32_t ct_stride,
-                                                    uint8_t *messages, int base, uint32_t *status, int first, int step, int n) {
+                                                    uint8_t *messages, uint32_t *status, int first, int step, int n) {
     auto cipher = [&](int i) { return ct + static_cast<size_t>(i) * ct_stride; };
-    if (first < n) d.fetch(secrets.row(first), cipher(first));
+    auto ends = [&](int i) { return i == n - 1 ? Ends::buffer : Ends::before_others; };
+    if (first < n) d.fetch(secrets.row(first), cipher(first), ends(first));
 #pragma unroll 1
     for (int i = first; i < n; i += step) {
         cp_async_wait_all();
@@ -88,9 +88,9 @@ __device__ __forceinline__ void decaps_decrypt_rows(const Decryptor<P> &d, const
         typename Decryptor<P>::Operands o;
         d.load(secrets.row(i), cipher(i), o);
         __syncwarp();   // the staged rows have been read
-        if (i + step < n) d.fetch(secrets.row(i + step), cipher(i + step));
+        if (i + step < n) d.fetch(secrets.row(i + step), cipher(i + step), ends(i + step));
         const uint8_t *m = d.decrypt(o);
-        uint4 *to = reinterpret_cast<uint4 *>(messages + static_cast<size_t>(i - base) * P::message_row);
+        uint4 *to = reinterpret_cast<uint4 *>(messages + static_cast<size_t>(i) * P::message_row);
         if (d.lane < P::message_row / 16) to[d.lane] = reinterpret_cast<const uint4 *>(m)[d.lane];
         if (d.lane == 0) status[i] = o.invalid || secrets.outside(i) ? 1 : 0;
         __syncwarp();
@@ -108,13 +108,6 @@ template <class P> __device__ __forceinline__ void decaps_rederive_one(const uin
 template <class P> __device__ __forceinline__ void decaps_reject_one(const uint8_t *secret, const uint8_t *ct, uint8_t *rejects, int row) {
     const uint8_t *pk = secret + P::secret_poly_bytes;
     Hash<P>::rejected_key(pk, pk + P::public_bytes, ct, reinterpret_cast<uint64_t *>(rejects + static_cast<size_t>(row) * seed_bytes));
-}
-
-// decaps_hash_call does both, as a call of its own (see encaps_hash_call).
-template <class P>
-__device__ __noinline__ void decaps_hash_call(const uint8_t *secret, const uint8_t *ct, uint8_t *messages, uint8_t *coins, uint8_t *keys, uint8_t *rejects, int row) {
-    decaps_rederive_one<P>(secret, {messages, coins, keys}, row);
-    decaps_reject_one<P>(secret, ct, rejects, row);
 }
 
 // difference is not zero, for some thread, if a packed ciphertext is not the received one staged at received + offset. All
@@ -136,8 +129,8 @@ template <class P> struct Selector {
     static constexpr int bytes = cipher_at + staged_bytes(P::cipher_bytes);
     Encryptor<P> encryptor;
 
-    __device__ __forceinline__ void fetch(const uint8_t *pk, const uint8_t *ct, const Scratch &scratch, int row, int slot) const {
-        stage_async<P::cipher_bytes>(encryptor.shared + cipher_at, ct, encryptor.lane, warp_size);
+    __device__ __forceinline__ void fetch(const uint8_t *pk, const uint8_t *ct, const Scratch &scratch, int row, int slot, Ends ends) const {
+        stage_async<P::cipher_bytes>(encryptor.shared + cipher_at, ct, encryptor.lane, warp_size, ends);
         encryptor.fetch(pk, scratch, row, slot);   // one group of copies
     }
     // differs says whether the ciphertext in the encryptor's stream is not the staged one.
@@ -149,20 +142,21 @@ template <class P> struct Selector {
 // decaps_select_rows encrypts m' again, and writes K' if that gives the received ciphertext, the rejected key if not.
 template <class P>
 __device__ __forceinline__ void decaps_select_rows(const Selector<P> &s, const SecretTable &secrets, const uint8_t *ct, uint32_t ct_stride,
-                                                   const Scratch &scratch, uint8_t *rejects, int base, uint8_t *out, uint32_t out_stride,
+                                                   const Scratch &scratch, uint8_t *rejects, uint8_t *out, uint32_t out_stride,
                                                    uint32_t *status, int first, int step, int n) {
     const Encryptor<P> &e = s.encryptor;
     auto cipher = [&](int i) { return ct + static_cast<size_t>(i) * ct_stride; };
     auto pk = [&](int i) { return secrets.row(i) + P::secret_poly_bytes; };
+    auto ends = [&](int i) { return i == n - 1 ? Ends::buffer : Ends::before_others; };
     int slot = 0;
-    if (first < n) s.fetch(pk(first), cipher(first), scratch, first - base, slot);
+    if (first < n) s.fetch(pk(first), cipher(first), scratch, first, slot, ends(first));
 #pragma unroll 1
     for (int i = first; i < n; i += step, slot ^= 1) {
         cp_async_wait_all();
         __syncwarp();
         typename Encryptor<P>::Operands o;
         e.load(pk(i), o);
-        const size_t row = i - base;
+        const size_t row = i;
         clear_row<P::message_row>(scratch.messages + row * P::message_row, e.lane, warp_size);
         clear_row<P::coin_row>(scratch.coins + row * P::coin_row, e.lane, warp_size);
         clear_row<seed_bytes>(scratch.keys + row * seed_bytes, e.lane, warp_size);
@@ -175,7 +169,7 @@ __device__ __forceinline__ void decaps_select_rows(const Selector<P> &s, const S
         __syncwarp();   // everything staged has been read, and the rejected key
         rejects[row * seed_bytes + e.lane] = 0;
         if (e.lane == 0) status[i] = invalid ? 1 : 0;
-        if (i + step < n) s.fetch(pk(i + step), cipher(i + step), scratch, i + step - base, slot ^ 1);
+        if (i + step < n) s.fetch(pk(i + step), cipher(i + step), scratch, i + step, slot ^ 1, ends(i + step));
     }
 }
 
@@ -188,7 +182,7 @@ __device__ __forceinline__ void decaps_decrypt(const uint8_t *secrets, uint32_t 
     const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
     const Decryptor<P> d = {shared + warp * Decryptor<P>::bytes, static_cast<int>(threadIdx.x % warp_size)};
     Mma<P>::clear_margins(d.shared + Mma<P>::folded_bytes, d.lane);
-    decaps_decrypt_rows<P>(d, {secrets, secret_stride, index, count}, ct, ct_stride, messages, 0, status,
+    decaps_decrypt_rows<P>(d, {secrets, secret_stride, index, count}, ct, ct_stride, messages, status,
                            static_cast<int>(blockIdx.x) * warps + warp, static_cast<int>(gridDim.x) * warps, n);
 }
 
@@ -212,39 +206,8 @@ __device__ __forceinline__ void decaps_select(const uint8_t *secrets, uint32_t s
     const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
     const Selector<P> s = {{shared + warp * Selector<P>::bytes, static_cast<int>(threadIdx.x % warp_size)}};
     Mma<P>::clear_margins(s.encryptor.reversed(), s.encryptor.lane);
-    decaps_select_rows<P>(s, {secrets, secret_stride, index, count}, ct, ct_stride, {messages, coins, keys}, rejects, 0, out, out_stride,
+    decaps_select_rows<P>(s, {secrets, secret_stride, index, count}, ct, ct_stride, {messages, coins, keys}, rejects, out, out_stride,
                           status, static_cast<int>(blockIdx.x) * warps + warp, static_cast<int>(gridDim.x) * warps, n);
-}
-
-// decaps_tile does all steps, 32 operations a warp at a time, as encaps_tile does. The scratch holds 32 rows for each warp
-// of the grid.
-template <class P>
-__device__ __forceinline__ void decaps_tile(const uint8_t *secrets, uint32_t secret_stride, const uint32_t *index, uint32_t count,
-                                            const uint8_t *ct, uint32_t ct_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
-                                            uint8_t *rejects, uint8_t *out, uint32_t out_stride, uint32_t *status, int n) {
-    DYNAMIC_SHARED(uint8_t, shared);
-    static_assert(Decryptor<P>::bytes <= Selector<P>::bytes, "both steps use one piece of shared memory");
-    const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
-    const int lane = static_cast<int>(threadIdx.x % warp_size);
-    uint8_t *mine = shared + warp * Selector<P>::bytes;
-    const Decryptor<P> d = {mine, lane};
-    const Selector<P> s = {{mine, lane}};
-    const int worker = static_cast<int>(blockIdx.x) * warps + warp, workers = static_cast<int>(gridDim.x) * warps;
-    const size_t rows = static_cast<size_t>(worker) * warp_size;
-    const Scratch scratch = {messages + rows * P::message_row, coins + rows * P::coin_row, keys + rows * seed_bytes};
-    uint8_t *rejected = rejects + rows * seed_bytes;
-    const SecretTable table = {secrets, secret_stride, index, count};
-    Mma<P>::clear_margins(mine + Mma<P>::folded_bytes, lane);
-#pragma unroll 1
-    for (int base = worker * warp_size; base < n; base += workers * warp_size) {
-        const int i = base + lane, end = min(base + warp_size, n);
-        decaps_decrypt_rows<P>(d, table, ct, ct_stride, scratch.messages, base, status, base, 1, end);
-        if (i < n)
-            decaps_hash_call<P>(table.row(i), ct + static_cast<size_t>(i) * ct_stride, scratch.messages, scratch.coins, scratch.keys, rejected, lane);
-        __syncwarp();
-        decaps_select_rows<P>(s, table, ct, ct_stride, scratch, rejected, base, out, out_stride, status, base, 1, end);
-        __syncwarp();
-    }
 }
 
 }   // namespace ctruprime

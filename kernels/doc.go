@@ -29,8 +29,10 @@
 // # Shapes
 //
 // Small batches run in one launch with a block an operation (One): what counts is when the first result is there. Larger
-// ones hash with one operation a thread and multiply with one a warp, in launches of their own (Split), or both in one launch
-// in which each warp takes 32 operations at a time, so that hashing and multiplying overlap (Tile). Plan chooses by the size of the batch.
+// ones hash with one operation a thread (Split) or, while the card is not full, a warp (SplitWarp), and multiply with one a warp, in
+// launches of their own; batches in two streams overlap one's hashes with the other's products. Plan chooses by the size of the
+// batch. Whether rows are copied to the device or lie in mapped host memory, which the kernels read and write once,
+// is up to who executes the plan: mapped is sooner done for the smallest batches of Encaps, copied for everything else.
 //
 // # Secrets
 //

@@ -25,12 +25,6 @@ template <class P> __device__ __forceinline__ void encaps_hash_one(const uint8_t
                                    reinterpret_cast<uint64_t *>(scratch.coins + static_cast<size_t>(row) * P::coin_row));
 }
 
-// encaps_hash_call is the same as a call of its own, for kernels that go on to multiply: inlined there, the permutation's
-// state competes for registers with what the products keep, in every round.
-template <class P> __device__ __noinline__ void encaps_hash_call(const uint8_t *pk, const uint8_t *seed, uint8_t *messages, uint8_t *coins, uint8_t *keys, int row) {
-    encaps_hash_one<P>(pk, seed, {messages, coins, keys}, row);
-}
-
 // Encryptor is a warp's shared memory for encryptions by the Tensor Cores.
 template <class P> struct Encryptor {
     typedef Mma<P> M;
@@ -107,26 +101,25 @@ template <class P> struct Encryptor {
     }
 };
 
-// encaps_product_rows makes the output rows of operations first, first + step, ... below n; operation i has row i - base of
-// the scratch.
+// encaps_product_rows makes the output rows of operations first, first + step, ... below n.
 template <class P>
-__device__ __forceinline__ void encaps_product_rows(const Encryptor<P> &e, const uint8_t *pk, uint32_t pk_stride, const Scratch &scratch, int base,
+__device__ __forceinline__ void encaps_product_rows(const Encryptor<P> &e, const uint8_t *pk, uint32_t pk_stride, const Scratch &scratch,
                                                     uint8_t *out, uint32_t out_stride, uint32_t *status, int first, int step, int n) {
     auto key = [&](int i) { return pk + static_cast<size_t>(i) * pk_stride; };
     int slot = 0;
-    if (first < n) e.fetch(key(first), scratch, first - base, slot);
+    if (first < n) e.fetch(key(first), scratch, first, slot);
 #pragma unroll 1
     for (int i = first; i < n; i += step, slot ^= 1) {
         cp_async_wait_all();
         __syncwarp();
         typename Encryptor<P>::Operands o;
         e.load(key(i), o);
-        const size_t row = i - base;
+        const size_t row = i;
         clear_row<P::message_row>(scratch.messages + row * P::message_row, e.lane, warp_size);
         clear_row<P::coin_row>(scratch.coins + row * P::coin_row, e.lane, warp_size);
         clear_row<seed_bytes>(scratch.keys + row * seed_bytes, e.lane, warp_size);
         __syncwarp();   // the staged rows have been read
-        if (i + step < n) e.fetch(key(i + step), scratch, i + step - base, slot ^ 1);
+        if (i + step < n) e.fetch(key(i + step), scratch, i + step, slot ^ 1);
         e.encrypt(o, e.message(slot));
         reinterpret_cast<uint8_t *>(e.stream())[P::cipher_bytes + e.lane] = e.key(slot)[e.lane];
         __syncwarp();
@@ -153,31 +146,8 @@ __device__ __forceinline__ void encaps_product(const uint8_t *pk, uint32_t pk_st
     const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
     const Encryptor<P> e = {shared + warp * Encryptor<P>::bytes, static_cast<int>(threadIdx.x % warp_size)};
     Mma<P>::clear_margins(e.reversed(), e.lane);
-    encaps_product_rows<P>(e, pk, pk_stride, {messages, coins, keys}, 0, out, out_stride, status,
+    encaps_product_rows<P>(e, pk, pk_stride, {messages, coins, keys}, out, out_stride, status,
                            static_cast<int>(blockIdx.x) * warps + warp, static_cast<int>(gridDim.x) * warps, n);
-}
-
-// encaps_tile does both steps: a warp hashes 32 operations, one a lane, then multiplies one after another, so that some warps
-// of a multiprocessor hash (integer units) while others multiply (Tensor Cores). The scratch holds 32 rows for each warp of
-// the grid.
-template <class P>
-__device__ __forceinline__ void encaps_tile(const uint8_t *pk, uint32_t pk_stride, const uint8_t *seeds, uint32_t seed_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
-                                            uint8_t *out, uint32_t out_stride, uint32_t *status, int n) {
-    DYNAMIC_SHARED(uint8_t, shared);
-    const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
-    const Encryptor<P> e = {shared + warp * Encryptor<P>::bytes, static_cast<int>(threadIdx.x % warp_size)};
-    const int worker = static_cast<int>(blockIdx.x) * warps + warp, workers = static_cast<int>(gridDim.x) * warps;
-    const size_t rows = static_cast<size_t>(worker) * warp_size;
-    const Scratch scratch = {messages + rows * P::message_row, coins + rows * P::coin_row, keys + rows * seed_bytes};
-    Mma<P>::clear_margins(e.reversed(), e.lane);
-#pragma unroll 1
-    for (int base = worker * warp_size; base < n; base += workers * warp_size) {
-        const size_t i = base + e.lane;
-        if (base + e.lane < n)
-            encaps_hash_call<P>(pk + i * pk_stride, seeds + i * seed_stride, scratch.messages, scratch.coins, scratch.keys, e.lane);
-        __syncwarp();
-        encaps_product_rows<P>(e, pk, pk_stride, scratch, base, out, out_stride, status, base, 1, min(base + warp_size, n));
-    }
 }
 
 }   // namespace ctruprime

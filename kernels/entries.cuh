@@ -19,8 +19,6 @@ ENTRY_KERNEL(WARPS, encaps_hash, (PUBLICS, SEEDS, SCRATCH, int n),
              ctruprime::encaps_hash<Set>(pk, pk_stride, seeds, seed_stride, messages, coins, keys, n));
 ENTRY_KERNEL(WARPS, encaps_hash_warp, (PUBLICS, SEEDS, SCRATCH, int n),
              ctruprime::encaps_hash_warp<Set>(pk, pk_stride, seeds, seed_stride, messages, coins, keys, n));
-ENTRY_KERNEL(PRODUCTS, encaps_tile, (PUBLICS, SEEDS, SCRATCH, OUTPUT, int n),
-             ctruprime::encaps_tile<Set>(pk, pk_stride, seeds, seed_stride, messages, coins, keys, out, out_stride, status, n));
 ENTRY_KERNEL(WARPS, encaps_one, (PUBLICS, SEEDS, OUTPUT), ctruprime::encaps_one<Set>(pk, pk_stride, seeds, seed_stride, out, out_stride, status));
 ENTRY_KERNEL(PRODUCTS, encaps_shared, (const uint8_t *__restrict__ pk, SCRATCH, OUTPUT, int n),
              ctruprime::encaps_shared<Set>(pk, messages, coins, keys, out, out_stride, status, n));
@@ -29,9 +27,6 @@ ENTRY_KERNEL(WARPS, decaps_hash, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *reject
              ctruprime::decaps_hash<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, coins, keys, rejects, n));
 ENTRY_KERNEL(__launch_bounds__(ctruprime::warp_size), decaps_hash_warp, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, int n),
              ctruprime::decaps_hash_warp<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, coins, keys, rejects, n));
-ENTRY_KERNEL(PRODUCTS, decaps_tile, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, OUTPUT, int n),
-             ctruprime::decaps_tile<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, coins, keys, rejects, out,
-                                         out_stride, status, n));
 ENTRY_KERNEL(__launch_bounds__(warps_block + ctruprime::warp_size), decaps_one, (SECRETS, CIPHERTEXTS, OUTPUT),
              ctruprime::decaps_one<Set>(secrets, secret_stride, index, count, ct, ct_stride, out, out_stride, status));
 

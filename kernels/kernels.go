@@ -96,7 +96,6 @@ const (
 	One                // a launch, a block an operation
 	Split              // launches for hashing and for products; hashes with an operation a thread
 	SplitWarp          // the same with hashes a warp an operation: sooner done while there are few
-	Tile               // a launch, 32 operations a warp at a time
 )
 
 // String returns the shape's name.
@@ -110,8 +109,6 @@ func (s Shape) String() string {
 		return "split"
 	case SplitWarp:
 		return "splitwarp"
-	case Tile:
-		return "tile"
 	}
 	return fmt.Sprintf("Shape(%d)", int(s))
 }

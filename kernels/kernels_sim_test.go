@@ -56,7 +56,7 @@ func check(t *testing.T, err error) {
 func shapes(op kernels.Operation, m kernels.Multiplication) []kernels.Shape {
 	switch {
 	case m == kernels.MMA && op != kernels.KeyGen:
-		return []kernels.Shape{kernels.One, kernels.Split, kernels.SplitWarp, kernels.Tile}
+		return []kernels.Shape{kernels.One, kernels.Split, kernels.SplitWarp}
 	case m == kernels.MMA:
 		return []kernels.Shape{kernels.Split, kernels.SplitWarp}
 	default:

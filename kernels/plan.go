@@ -93,12 +93,12 @@ const (
 	warpSize      = 32
 	productWarps  = 4 // of a block whose warps multiply on their own
 	productBlocks = 3 // that a multiprocessor's registers hold
-	// Below oneBatch operations a multiprocessor, a block an operation is done soonest; from tileBatch on, hashing and
-	// multiplying in one launch pays.
-	oneBatch  = 16
-	tileBatch = productBlocks * productWarps * warpSize
-	// Hashes a warp a state are six times as much work as a thread a state, and four times as fast while the card is not full.
-	warpHashBatch = 8
+	// Below so many operations a multiprocessor, a block an operation is done soonest, and then hashes a warp a state: six times as
+	// much work as a thread a state, but four times as fast while the card is not full. Measured on an H200
+	// (docs/performance/gpu-2026-11-30.md).
+	oneEncaps     = 12
+	oneDecaps     = 4
+	warpHashBatch = 10
 )
 
 // Plan fills p with the launches that run n operations, or says what cannot be.
@@ -125,12 +125,12 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 		o.Multiplication = MMA
 	}
 	if o.Shape == DefaultShape {
-		o.Shape = defaultShape(op, n, dev, o.Multiplication, o.Table > 0)
+		o.Shape = defaultShape(op, n, dev, o.Multiplication)
 	}
-	if o.Multiplication != MMA && (o.Shape == One || o.Shape == Tile) {
+	if o.Multiplication != MMA && o.Shape == One {
 		return fmt.Errorf("kernels: shape %s is for multiplication mma only, not %s", o.Shape, o.Multiplication)
 	}
-	if op == KeyGen && (o.Shape == One || o.Shape == Tile) {
+	if op == KeyGen && o.Shape == One {
 		return fmt.Errorf("kernels: keygen has no shape %s", o.Shape)
 	}
 	*p = Plan{
@@ -157,14 +157,12 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 	return nil
 }
 
-// defaultShape chooses by the batch's size. Products by one public key have a kernel of their own, so no Tile.
-func defaultShape(op Operation, n int, dev Device, mul Multiplication, table bool) Shape {
+// defaultShape chooses by the batch's size.
+func defaultShape(op Operation, n int, dev Device, mul Multiplication) Shape {
 	each := n / dev.Multiprocessors
 	switch {
-	case mul == MMA && op != KeyGen && each < oneBatch:
+	case mul == MMA && each < map[Operation]int{Encaps: oneEncaps, Decaps: oneDecaps}[op]:
 		return One
-	case mul == MMA && op != KeyGen && each >= tileBatch && !(op == Encaps && table):
-		return Tile
 	case each < warpHashBatch:
 		return SplitWarp
 	default:
@@ -240,14 +238,6 @@ func (b *builder) blocks(kernel string, n, threads, shared int) *Launch {
 	return l
 }
 
-// tile appends a launch in which every warp takes 32 operations at a time, and returns it and the scratch rows it needs.
-func (b *builder) tile(kernel string, n, warpShared int) (l *Launch, rows int) {
-	tiles := ceilDiv(n, warpSize)
-	warps := b.productWarps(tiles)
-	grid := min(ceilDiv(tiles, warps), b.dev.Multiprocessors*b.options.Blocks*productWarps/warps)
-	return b.launch(kernel, [2]uint32{uint32(grid), 1}, warps*warpSize, warps*warpShared), grid * warps * warpSize
-}
-
 // rows are the scratch arrays of Encaps and Decaps.
 type rows struct{ messages, coins, keys, rejects int }
 
@@ -287,9 +277,6 @@ func (b *builder) encaps() {
 	switch b.plan.Shape {
 	case One:
 		b.seeds(b.public(b.launch("encaps_one", [2]uint32{uint32(n), 1}, 4*warpSize, s.encapsOne))).output(s, Encaps)
-	case Tile:
-		l, count := b.tile("encaps_tile", n, s.encryptor)
-		b.seeds(b.public(l)).scratch(b.rows(count, false)).output(s, Encaps).number(n)
 	default:
 		r := b.rows(n, false)
 		var hash *Launch
@@ -331,10 +318,6 @@ func (b *builder) decaps() {
 	switch b.plan.Shape {
 	case One:
 		b.secrets(b.launch("decaps_one", [2]uint32{uint32(n), 1}, 5*warpSize, s.decapsOne)).output(s, Decaps)
-	case Tile:
-		l, count := b.tile("decaps_tile", n, s.selector)
-		r := b.rows(count, true)
-		b.secrets(l).scratch(r).pointer(Scratch, r.rejects).output(s, Decaps).number(n)
 	default:
 		r := b.rows(n, true)
 		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)

@@ -61,14 +61,14 @@ func every(t *testing.T, f func(p *kernels.Plan, o kernels.Options, set *kernels
 		set := newSet(t, n)
 		for _, op := range kernels.Operations() {
 			for _, m := range append(kernels.Multiplications(), kernels.DefaultMultiplication) {
-				for _, shape := range []kernels.Shape{kernels.DefaultShape, kernels.One, kernels.Split, kernels.SplitWarp, kernels.Tile} {
+				for _, shape := range []kernels.Shape{kernels.DefaultShape, kernels.One, kernels.Split, kernels.SplitWarp} {
 					for _, table := range []int{0, 1, 77} {
 						for _, batch := range []int{1, 2, 3, 31, 33, 1000, 8192, 65_537, kernels.MaxBatch} {
 							for _, multiprocessors := range []int{1, 4, 132} {
 								o := kernels.Options{Multiplication: m, Shape: shape, Table: table}
 								err := set.Plan(&p, op, batch, kernels.Device{Multiprocessors: multiprocessors}, o)
 								impossible := table > map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: kernels.MaxBatch}[op] ||
-									(shape == kernels.One || shape == kernels.Tile) && (op == kernels.KeyGen || m == kernels.NTT || m == kernels.Tiled)
+									shape == kernels.One && (op == kernels.KeyGen || m == kernels.NTT || m == kernels.Tiled)
 								if (err != nil) != impossible {
 									t.Fatalf("%s %+v: %v", op, o, err)
 								}

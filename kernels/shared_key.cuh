@@ -44,7 +44,7 @@ template <class P> struct SharedKey {
         const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_size, size = static_cast<int>(blockDim.x);
         if (thread < warp_size) {
             uint32_t pair[P::per_lane / 2];
-            stage_async<P::public_bytes>(staged, pk, lane, warp_size);
+            stage_async<P::public_bytes>(staged, pk, lane, warp_size, Ends::buffer);
             cp_async_commit();
             cp_async_wait_all();
             __syncwarp();

@@ -3,6 +3,7 @@
 package bench_test
 
 import (
+	"bytes"
 	"runtime"
 	"testing"
 
@@ -68,6 +69,13 @@ func TestCheck(t *testing.T) {
 	}
 	if err := k.Check(make([]byte, 3*set.SecretKeySize()), make([]byte, 12)); err == nil {
 		t.Error("zeros pass for keys")
+	}
+	if err := k.CheckKeys(1); err != nil {
+		t.Error(err)
+	}
+	zeros := bench.GivenCase(set, kernels.KeyGen, make([]byte, 3*2*kernels.SeedSize), bytes.Repeat([]byte{1}, 3*set.SecretKeySize()))
+	if err := zeros.CheckKeys(1); err == nil {
+		t.Error("anything passes for keys")
 	}
 	if err := k.Check(nil, nil); err == nil {
 		t.Error("nothing passes for keys")
