@@ -1,20 +1,20 @@
 // Multiples of a fixed point: signed odd digits of a secret number, and a constant-time lookup in a table.
 //
-// An odd number k < 2^264 is 44 digits of 6 bits, each odd and of either sign. With K = (k - 1)/2 + 2^263, whose 6-bit windows
-// are e_0, e_1, ..., the digits are 2 e_i - 63: they add up to 2 K - (64^44 - 1) = k. A digit's magnitude is 2 j + 1 with
-// j = e_i - 32, or 31 - e_i if the digit is negative: 32 entries a window, one for each lane of a warp.
+// An odd number k < 2^266 is 38 digits of 7 bits, each odd and of either sign. With K = (k - 1)/2 + 2^265, whose 7-bit windows
+// are e_0, e_1, ..., the digits are 2 e_i - 127: they add up to 2 K - (128^38 - 1) = k. A digit's magnitude is 2 j + 1 with
+// j = e_i - 64, or 63 - e_i if the digit is negative: 64 entries a window, two for each lane of a warp.
 //
-// For a lookup each lane loads its entry of a window, at a public address, and all 32 shuffle. The secret j reaches the shuffle
-// network only, which takes the same time for every pattern of sources.
+// For a lookup each lane loads its entries of a window, at public addresses, and all 32 shuffle twice. The secret j reaches the
+// shuffle network, which takes the same time for every pattern of sources, and a mask.
 #pragma once
 #include "lanes.cuh"
 
 namespace comb {
 
-constexpr int window_bits = 6, windows = 44, entries = 1 << (window_bits - 1);
-static_assert(entries == lanes::warp_size, "an entry a lane");
+constexpr int window_bits = 7, windows = 38, entries = 1 << (window_bits - 1), halves = entries / lanes::warp_size;
+static_assert(halves == 2, "two entries a lane");
 
-// A recoded number is windows * window_bits = 264 bits.
+// A recoded number is windows * window_bits = 266 bits.
 constexpr int digit_words = 9;
 
 // recode gives K from (k - 1)/2, below 2^256.
@@ -37,22 +37,21 @@ __device__ __forceinline__ Digit digit(const lanes::Columns<digit_words, threads
     return {(e ^ negative) % entries, negative};
 }
 
-// A table is rows of four words of each of a window's 32 entries: table[window][row][entry][4]. A warp loads a row at once.
-// load gives the calling lane's entry of a window, `n` words.
-template <int n> __device__ __forceinline__ void load(const uint32_t *table, int window, int lane, uint32_t (&entry)[n]) {
+// A table is rows of four words of each of 32 entries: table[window][half][row][entry % 32][4]. A warp loads a row at once.
+// lookup gives the n words of entry j of a window to the calling lane; all lanes of the warp ask for the same window.
+template <int n> __device__ __forceinline__ void lookup(const uint32_t *table, int window, int lane, uint32_t j, uint32_t (&r)[n]) {
     static_assert(n % 4 == 0, "whole rows");
     const uint4 *from = reinterpret_cast<const uint4 *>(table) + window * (n / 4 * entries) + lane;
+    const int source = static_cast<int>(j % lanes::warp_size);
+    const uint32_t upper = 0u - j / lanes::warp_size;
 #pragma unroll
     for (int i = 0; i < n / 4; i++) {
-        const uint4 four = __ldg(from + i * entries);
-        entry[4 * i] = four.x, entry[4 * i + 1] = four.y, entry[4 * i + 2] = four.z, entry[4 * i + 3] = four.w;
-    }
-}
-
-// pick gives words first .. first + 7 of entry j of the window whose entries the warp's lanes hold.
-template <int n> __device__ __forceinline__ void pick(const uint32_t (&entry)[n], int first, uint32_t j, uint32_t (&r)[8]) {
+        const uint4 a = __ldg(from + i * lanes::warp_size), b = __ldg(from + (n / 4 + i) * lanes::warp_size);
+        const uint32_t low[4] = {a.x, a.y, a.z, a.w}, high[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
-    for (int i = 0; i < 8; i++) r[i] = __shfl_sync(lanes::all, entry[first + i], static_cast<int>(j));
+        for (int k = 0; k < 4; k++)
+            r[4 * i + k] = lanes::choose(__shfl_sync(lanes::all, low[k], source), __shfl_sync(lanes::all, high[k], source), upper);
+    }
 }
 
 }   // namespace comb

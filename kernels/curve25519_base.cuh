@@ -21,7 +21,11 @@ struct Niels {
 };
 constexpr int niels_words = 3 * words;
 
-// negate gives -a for a mask of all ones, but for the sign of the product, which its user turns.
+__device__ __forceinline__ Extended select(const Extended &a, const Extended &b, uint32_t mask) {
+    return {select(a.x, b.x, mask), select(a.y, b.y, mask), select(a.z, b.z, mask), select(a.t, b.t, mask)};
+}
+
+// exchange_if gives -a for a mask of all ones, but for the sign of the product, which its user turns.
 __device__ __forceinline__ Niels exchange_if(const Niels &a, uint32_t negate) {
     return {select(a.plus, a.minus, negate), select(a.minus, a.plus, negate), a.product};
 }
@@ -66,12 +70,13 @@ template <int threads> __device__ __forceinline__ void load_digits(const uint8_t
     lanes::put(columns, thread, digits);
 }
 
-// pick gives entry j of the window that the warp has loaded.
-__device__ __forceinline__ Niels pick(const uint32_t (&entry)[niels_words], uint32_t j) {
+// find looks entry j of a window up, for all lanes of the warp.
+__device__ __forceinline__ Niels find(int window, int lane, uint32_t j) {
+    uint32_t entry[niels_words];
+    comb::lookup(table, window, lane, j, entry);
     Niels r;
-    comb::pick(entry, 0, j, r.plus.w);
-    comb::pick(entry, words, j, r.minus.w);
-    comb::pick(entry, 2 * words, j, r.product.w);
+#pragma unroll
+    for (int i = 0; i < words; i++) r.plus.w[i] = entry[i], r.minus.w[i] = entry[words + i], r.product.w[i] = entry[2 * words + i];
     return r;
 }
 
@@ -85,10 +90,8 @@ template <int threads> __device__ __forceinline__ void base_thread(const Batch &
     Extended sum;
 #pragma unroll 1
     for (int w = 0; w < comb::windows; w++) {
-        uint32_t entry[niels_words];
-        comb::load(table, w, thread % lanes::warp_size, entry);
         const comb::Digit digit = comb::digit(columns, thread, w);
-        const Niels point = pick(entry, digit.entry);
+        const Niels point = find(w, thread % lanes::warp_size, digit.entry);
         sum = w == 0 ? extend(point, digit.negative) : add(sum, point, digit.negative);
     }
     const Loose numerator = sum.z + sum.y;
@@ -104,28 +107,26 @@ template <int threads> __device__ __forceinline__ void base_thread(const Batch &
 // base_lanes4 works on the eight operations from 8 * block. A block is one warp.
 __device__ __forceinline__ void base_lanes4(const Batch &batch, int block) {
     SHARED(uint32_t, columns, [comb::digit_words][lanes::warp_size]);
-    constexpr int share = 4;
-    static_assert(comb::windows % share == 0, "all lanes have as many windows");
-    const int lane = static_cast<int>(threadIdx.x), role = lane % share, i = block * (lanes::warp_size / share) + lane / share;
+    constexpr int roles = 4;
+    const int lane = static_cast<int>(threadIdx.x), role = lane % roles, i = block * (lanes::warp_size / roles) + lane / roles;
     load_digits(batch.input(i), columns, lane);
     Extended sum;
 #pragma unroll 1
-    for (int w = 0; w < comb::windows; w += share) {
-        const comb::Digit digit = comb::digit(columns, lane, w + role);
+    for (int w = 0; w < comb::windows; w += roles) {
+        const comb::Digit digit = comb::digit(columns, lane, min(w + role, comb::windows - 1));
         Niels point = {constant(0), constant(0), constant(0)};
 #pragma unroll 1
-        for (int k = 0; k < share; k++) {   // all lanes look all four windows up, and keep their own
-            uint32_t entry[niels_words];
-            comb::load(table, w + k, lane, entry);
-            const Niels found = pick(entry, digit.entry);
+        for (int k = 0; k < roles; k++) {   // all lanes look all windows up, and keep their own
+            const Niels found = find(min(w + k, comb::windows - 1), lane, digit.entry);
             const uint32_t own = lanes::mask_if(k == role);
             point = {select(point.plus, found.plus, own), select(point.minus, found.minus, own), select(point.product, found.product, own)};
         }
-        sum = w == 0 ? extend(point, digit.negative) : add(sum, point, digit.negative);
+        if (w == 0) sum = extend(point, digit.negative);
+        else sum = select(add(sum, point, digit.negative), sum, lanes::mask_if(w + role >= comb::windows));   // no window is left for some
     }
     lanes::wipe(columns, lane);
 #pragma unroll 1
-    for (int distance = 1; distance < share; distance *= 2) {
+    for (int distance = 1; distance < roles; distance *= 2) {
         const int from = lane ^ distance;
         sum = add(sum, {shuffle(sum.x, from), shuffle(sum.y, from), shuffle(sum.z, from), shuffle(sum.t, from)});
     }

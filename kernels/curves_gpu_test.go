@@ -21,6 +21,7 @@ import (
 
 var (
 	curvesCases  = flag.Int("curves.n", 1<<20, "random cases to hold against the CPU")
+	curvesMax    = flag.Int("curves.max", 1<<18, "the largest batch to measure")
 	curvesDevice = flag.Int("curves.device", 0, "the CUDA device")
 )
 
@@ -173,16 +174,23 @@ func describe(t *testing.T, card *bench.Card, l kernels.Launch) {
 	fmt.Printf("%-20s %3d registers, %5d bytes shared, %3d local, %2d blocks a multiprocessor\n", l.Kernel, info.Registers, info.SharedBytes, info.LocalBytes, blocks)
 }
 
-var throughputBatches = []int{1 << 10, 1 << 11, 1 << 12, 6 << 10, 1 << 13, 10 << 10, 1 << 14, 1 << 15, 1 << 16, 1 << 18}
+// upTo returns those of the batches that are to be measured.
+func upTo(batches ...int) []int {
+	return slices.DeleteFunc(batches, func(n int) bool { return n > *curvesMax })
+}
+
+// residentBatches are the sizes to measure on the device alone.
+func residentBatches() []int {
+	return upTo(1, 64, 256, 512, 1<<10, 1<<11, 1<<12, 6<<10, 1<<13, 10<<10, 1<<14, 1<<15, 1<<16, 1<<18)
+}
 
 // TestMeasureX25519 prints device-resident times of every shape, and times from host to host.
 func TestMeasureX25519(t *testing.T) {
 	card, stream := curvesCard(t)
 	rng := curvesRand(t)
 	fmt.Printf("%s, %d multiprocessors\n", card.Info.Name, card.Info.Multiprocessors)
-	cases := randomX25519(rng, slices.Max(throughputBatches))
-
 	const onCPU = 200
+	cases := randomX25519(rng, max(onCPU, *curvesMax))
 	start := time.Now()
 	for _, c := range cases[:onCPU] {
 		private, err := ecdh.X25519().NewPrivateKey(c.private[:])
@@ -202,7 +210,7 @@ func TestMeasureX25519(t *testing.T) {
 		describe(t, card, plan.Launch)
 	}
 	for _, op := range kernels.X25519Operations() {
-		for _, n := range append([]int{1, 64, 256, 512}, throughputBatches...) {
+		for _, n := range residentBatches() {
 			fmt.Printf("x25519 %-6s device-resident n=%6d", op, n)
 			for _, shape := range kernels.X25519Shapes() {
 				if shape == kernels.X25519Warp && n > 1<<12 {
@@ -217,7 +225,7 @@ func TestMeasureX25519(t *testing.T) {
 			fmt.Println()
 		}
 	}
-	for _, n := range []int{1, 16, 64, 256, 512, 1024, 2048, 4096} {
+	for _, n := range upTo(1, 16, 64, 256, 512, 1024, 2048, 4096) {
 		for _, shape := range kernels.X25519Shapes() {
 			plan, err := kernels.PlanX25519(kernels.X25519Pair, n, card.Device(), shape)
 			try(t, err)
@@ -247,7 +255,7 @@ func measureBeside(t *testing.T, card *bench.Card, stream driver.Stream, cases [
 	try(t, err)
 	second, err := card.API.StreamCreate(0)
 	try(t, err)
-	for _, n := range []int{1, 64, 256, 1024, 4096} {
+	for _, n := range upTo(1, 64, 256, 1024, 4096) {
 		k, err := bench.NewCase(set, kernels.Encaps, n, bench.CaseOptions{}, *curvesSeed)
 		try(t, err)
 		kem, err := card.NewBatch(set, kernels.Encaps, n, kernels.Options{}, second)
@@ -272,7 +280,7 @@ func TestMeasureP256(t *testing.T) {
 	card, stream := curvesCard(t)
 	rng := curvesRand(t)
 	key := newP256Key(t, randomNumber(rng))
-	cases := randomP256(rng, slices.Max(throughputBatches))
+	cases := randomP256(rng, *curvesMax)
 	for _, shape := range kernels.P256Shapes() {
 		plan, err := kernels.PlanP256(1, card.Device(), shape)
 		try(t, err)
@@ -280,7 +288,7 @@ func TestMeasureP256(t *testing.T) {
 			describe(t, card, l)
 		}
 	}
-	for _, n := range append([]int{1, 64, 256, 512}, throughputBatches...) {
+	for _, n := range residentBatches() {
 		fmt.Printf("p256 device-resident n=%6d", n)
 		for _, shape := range kernels.P256Shapes() {
 			r := newP256Run(t, card, stream, shape, key, n)
@@ -292,8 +300,9 @@ func TestMeasureP256(t *testing.T) {
 		}
 		fmt.Println()
 	}
-	key.expectAll(t, cases[:4096])
-	for _, n := range []int{1, 16, 64, 256, 1024, 4096} {
+	batches := upTo(1, 16, 64, 256, 1024, 4096)
+	key.expectAll(t, cases[:slices.Max(batches)])
+	for _, n := range batches {
 		for _, shape := range kernels.P256Shapes() {
 			r := newP256Run(t, card, stream, shape, key, n)
 			plan := r.plan

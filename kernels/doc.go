@@ -34,6 +34,12 @@
 // batch. Whether rows are copied to the device or lie in mapped host memory, which the kernels read and write once,
 // is up to who executes the plan: mapped is sooner done for the smallest batches of Encaps, copied for everything else.
 //
+// # Curves
+//
+// X25519 (PlanX25519) and ECDSA signatures on P-256 (PlanP256) are launches like those of the KEM, in modules of their own, so that an exchange's
+// two halves run side by side on two streams. X25519Pair is the server's whole half: its public key and the shared secret. Signatures are made
+// into scratch memory and leave it once they have been checked with the public key. *_table.cuh are generated (go generate).
+//
 // # Secrets
 //
 // Kernels wipe their scratch memory themselves. Input and output rows belong to the caller, who wipes those that hold secrets

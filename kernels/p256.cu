@@ -25,6 +25,6 @@ constexpr int block_threads = 128;                    // of the shapes with one 
     REGISTER_KERNEL(p256_check_##shape)
 
 SIGN(THREADS, thread, sign_thread<block_threads>);
-SIGN(WARP, lanes4, sign_lanes4);
+SIGN(WARP, lanes8, sign_lanes8);
 CHECK(THREADS, thread, check_thread<block_threads>);
-CHECK(WARP, lanes8, check_lanes8);
+CHECK(WARP, lanes16, check_lanes16);

@@ -30,7 +30,7 @@ type P256Shape int
 
 const (
 	P256DefaultShape P256Shape = iota
-	P256Lanes                  // four to sign, eight to check: for a few signatures, soon done
+	P256Lanes                  // eight to sign, sixteen to check: for a few signatures, soon done
 	P256Thread                 // one: for the most signatures a second
 )
 
@@ -51,7 +51,7 @@ func (s P256Shape) String() string {
 }
 
 // p256LanesUpTo is up to how many signatures a multiprocessor P256Lanes is sooner done.
-const p256LanesUpTo = 38
+const p256LanesUpTo = 30
 
 // P256Key returns what the kernels need of a signing key, for the Table buffer of its plans: odd multiples of the public key, which
 // lets signatures be checked, and the private key. private is a number below the order, public a point in SEC 1's uncompressed form. The
@@ -113,7 +113,7 @@ func PlanP256(n int, dev Device, shape P256Shape) (P256Plan, error) {
 	var threads, signs, checks int // of a block
 	switch shape {
 	case P256Lanes:
-		sign, check, threads, signs, checks = "lanes4", "lanes8", 32, 8, 4
+		sign, check, threads, signs, checks = "lanes8", "lanes16", 32, 4, 2
 	case P256Thread:
 		sign, check, threads, signs, checks = "thread", "thread", 128, 128, 128
 	default:

@@ -115,8 +115,8 @@ func edgesP256(rng *rand.Rand) []p256Case {
 	for _, e := range []uint{6, 32, 63, 128, 251, 252, 255} {
 		nonces = append(nonces, power(e), new(big.Int).Sub(power(e), one))
 	}
-	nonces = append(nonces, new(big.Int).Mod(power(259), n)) // twice the highest digit
-	for _, e := range []uint{66, 132, 198} {                 // where parts of the comb meet: n - 2 (n mod 2^e)
+	nonces = append(nonces, new(big.Int).Mod(power(260), n))    // twice the highest digit
+	for _, e := range []uint{35, 70, 105, 140, 175, 210, 238} { // where parts of the comb meet: n - 2 (n mod 2^e)
 		x := new(big.Int).Mod(n, power(e))
 		nonces = append(nonces, x.Sub(n, x.Add(x, x)))
 	}

@@ -100,14 +100,14 @@ template <int threads> __device__ __forceinline__ void check_thread(const Checki
     finish(checking, i, sum);
 }
 
-// ---- Eight lanes an operation: four for Q, four for the base point ----
+// ---- Sixteen lanes an operation: eight for Q, eight for the base point ----
 
-// check_lanes8 works on the four operations from 4 * block. A block is one warp.
-__device__ __forceinline__ void check_lanes8(const Checking &checking, int block) {
+// check_lanes16 works on the two operations from 2 * block. A block is one warp.
+__device__ __forceinline__ void check_lanes16(const Checking &checking, int block) {
     SHARED(uint32_t, columns, [comb::digit_words][lanes::warp_size]);
-    constexpr int roles = 2 * comb_shares;
+    constexpr int roles = 2 * shares;
     const int lane = static_cast<int>(threadIdx.x), i = block * (lanes::warp_size / roles) + lane / roles;
-    const bool for_base = lane % roles >= comb_shares;
+    const bool for_base = lane % roles >= shares;
     const Signature signature = load_signature(checking, i);
     uint32_t inverse[words];
     divsteps::invert_by_four(times_r(constant_scalar(signature.s)).w, order, lane, inverse);
@@ -115,7 +115,7 @@ __device__ __forceinline__ void check_lanes8(const Checking &checking, int block
     const Scalar factor = select(constant_scalar(signature.r), z, lanes::mask_if(for_base)) * inverse_times_r(inverse);
     const uint32_t negated = put_digits(factor, columns, lane);
     const uint32_t *public_table = checking.public_table;
-    const Point share = sum_share<roles>(columns, lane, negated, [public_table](int role) { return role < comb_shares ? public_table : table; });
+    const Point share = sum_share<roles>(columns, lane, negated, [public_table](int role) { return role < shares ? public_table : table; });
     lanes::wipe(columns, lane);
     const Point sum = sum_shares<roles>(share, lane);
     if (lane % roles == 0) finish(checking, i, sum);

@@ -104,11 +104,13 @@ __device__ __forceinline__ uint32_t put_digits(const Scalar &k, lanes::Columns<c
     return even;
 }
 
-// pick gives entry j of the window that the warp has loaded.
-__device__ __forceinline__ Affine pick(const uint32_t (&entry)[affine_words], uint32_t j) {
+// find looks entry j of a window up, for all lanes of the warp.
+__device__ __forceinline__ Affine find(const uint32_t *table, int window, int lane, uint32_t j) {
+    uint32_t entry[affine_words];
+    comb::lookup(table, window, lane, j, entry);
     Affine r;
-    comb::pick(entry, 0, j, r.x.w);
-    comb::pick(entry, words, j, r.y.w);
+#pragma unroll
+    for (int i = 0; i < words; i++) r.x.w[i] = entry[i], r.y.w[i] = entry[words + i];
     return r;
 }
 
@@ -118,10 +120,8 @@ __device__ __forceinline__ Point sum_windows(const uint32_t *table, const lanes:
     Point sum;
 #pragma unroll 1
     for (int w = 0; w < comb::windows; w++) {
-        uint32_t entry[affine_words];
-        comb::load(table, w, thread % lanes::warp_size, entry);
         const comb::Digit digit = comb::digit(columns, thread, w);
-        Affine point = pick(entry, digit.entry);
+        Affine point = find(table, w, thread % lanes::warp_size, digit.entry);
         point.y = negate_if(point.y, digit.negative ^ negated);
         sum = w == 0 ? from_affine(point) : add(sum, point);
     }
@@ -129,54 +129,56 @@ __device__ __forceinline__ Point sum_windows(const uint32_t *table, const lanes:
 }
 
 // A sum of digits added from the lowest up never meets add's exceptions before it is complete, if they are those of an odd k
-// below n. Let s be what has been added, |s| < 64^w, and t = d 64^w what comes next, 64^w <= |t| <= 63 * 64^w: s is neither t nor
-// -t. Modulo n they could be alike if s +- t = m n for an m other than 0, which needs 64^(w + 1) > n, so w is 42 or 43. As k is below
-// 2^256, digit 43 is 1 and digit 42 from -63 to -49.
-//   w = 42: s is odd, as k is, and t even, so m is odd. |t| is from 49/16 to 63/16 of 2^256 and |s| < 2^252, so |s +- t| is between
-//     3 * 2^256 and 4 * 2^256. No odd multiple of n is: 3 n is below, 5 n above.
-//   w = 43: s = k - 2^258. s = t means k = 2^259 - m n, which lies between 0 and n for m = 8 alone and is even then. s = -t
+// below n. Let s be what has been added, |s| < 128^w, and t = d 128^w what comes next, 128^w <= |t| <= 127 * 128^w: s is neither t
+// nor -t. Modulo n they could be alike if s +- t = m n for an m other than 0, which needs 128^(w + 1) > n, so w is 36 or 37. As k is
+// below 2^256, digit 37 is 1 and digit 36 from -127 to -113.
+//   w = 36: s is odd, as k is, and t even, so m is odd. |t| is from 113/16 to 127/16 of 2^256 and |s| < 2^252, so |s +- t| is between
+//     7 * 2^256 and 8 * 2^256. No odd multiple of n is: 7 n is below, 9 n above.
+//   w = 37: s = k - 2^259. s = t means k = 2^260 - m n, which lies between 0 and n for m = 16 alone and is even then. s = -t
 //     means k = n: the sum of the digits of n, which stand for 0, is infinity, as it should be.
 
-// ---- Combs on several lanes ----
+// ---- Combs on eight lanes ----
 
-// sum_share adds up the calling lane's share of a comb: `share_windows` windows from share_windows * (role % 4) on, for one of
-// `roles` = 4 or 8 lanes of an operation, whose digits are in the lane's column, from the table that table_of gives for its
-// role. All lanes look the windows of all roles up, and keep what they need.
-//
-// Shares are contiguous so that no sum within one, nor that of the first two or the last two, meets add's exceptions: as integers s
-// and t differ, as above, and modulo n either both are below n/2 or both are divisible by 64^share_windows, and so is m in s +- t = m n.
-constexpr int comb_shares = 4, share_windows = comb::windows / comb_shares;
-static_assert(share_windows * comb_shares == comb::windows, "equal shares");
+// A comb's windows are shared out in order, five to each of the first six lanes, four to each of the others. With contiguous shares no
+// sum within one, nor one of neighbouring shares but the last, meets add's exceptions: as integers the two parts differ, as above;
+// modulo n either both are below n/2, or both are divisible by the first window's 128^w, a power of two, and so is m in s +- t = m n.
+// Only the sum of the lower half s and the upper half t may: s = t for k = n + 2 s, s < 0.
+constexpr int shares = 8, long_shares = 6, long_share = 5, short_share = 4;
+static_assert(long_shares * long_share + (shares - long_shares) * short_share == comb::windows, "every window has a lane");
+__device__ __forceinline__ int first_window(int share) {
+    return long_share * share - (share > long_shares ? (share - long_shares) * (long_share - short_share) : 0);
+}
 
+// sum_share adds up the calling lane's share of a comb. The digits are in the lane's column, and lane % roles is its role in an operation,
+// role % shares its share. The comb's table is table_of(role). All lanes look up what all roles need, and keep their own.
 template <int roles, class Table>
 __device__ __forceinline__ Point sum_share(const lanes::Columns<comb::digit_words, lanes::warp_size> &columns, int lane, uint32_t negated, Table table_of) {
-    const int role = lane % roles;
+    const int role = lane % roles, share = role % shares;
     Point sum;
 #pragma unroll 1
-    for (int w = 0; w < share_windows; w++) {
-        const comb::Digit digit = comb::digit(columns, lane, share_windows * (role % comb_shares) + w);
+    for (int w = 0; w < long_share; w++) {
+        const comb::Digit digit = comb::digit(columns, lane, min(first_window(share) + w, comb::windows - 1));
         Affine point = {};
 #pragma unroll 4
         for (int k = 0; k < roles; k++) {
-            uint32_t entry[affine_words];
-            comb::load(table_of(k), share_windows * (k % comb_shares) + w, lane, entry);
+            const Affine found = find(table_of(k), min(first_window(k % shares) + w, comb::windows - 1), lane, digit.entry);
             const uint32_t own = lanes::mask_if(k == role);
-            const Affine found = pick(entry, digit.entry);
             point = {select(point.x, found.x, own), select(point.y, found.y, own)};
         }
         point.y = negate_if(point.y, digit.negative ^ negated);
-        sum = w == 0 ? from_affine(point) : add(sum, point);
+        if (w == 0) sum = from_affine(point);
+        else sum = select(add(sum, point), sum, lanes::mask_if(w == short_share && share >= long_shares));   // what is not its own
     }
     return sum;
 }
 
-// sum_shares adds the shares of neighbouring lanes up, and gives each the sum. From the second addition on two points may be alike or
-// infinite.
-template <int roles> __device__ __forceinline__ Point sum_shares(const Point &share, int lane) {
+// sum_shares adds up what the lanes of an operation have, and gives the sum to each.
+template <int roles> __device__ __forceinline__ Point sum_shares(Point sum, int lane) {
     uint32_t equal;
-    Point sum = add(share, shuffle(share, lane ^ 1), equal);
 #pragma unroll 1
-    for (int distance = 2; distance < roles; distance *= 2) sum = add_complete(sum, shuffle(sum, lane ^ distance));
+    for (int distance = 1; distance < shares / 2; distance *= 2) sum = add(sum, shuffle(sum, lane ^ distance), equal);
+#pragma unroll 1
+    for (int distance = shares / 2; distance < roles; distance *= 2) sum = add_complete(sum, shuffle(sum, lane ^ distance));
     return sum;
 }
 

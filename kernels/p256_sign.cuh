@@ -82,31 +82,31 @@ template <int threads> __device__ __forceinline__ void sign_thread(const Signing
     finish(signing, i, x, select(zz_inverse, zero(), infinite), k_inverse);
 }
 
-// ---- Four lanes an operation, each of them a quarter of the windows ----
+// ---- Eight lanes an operation ----
 
-// sign_lanes4 works on the eight operations from 8 * block. A block is one warp.
-__device__ __forceinline__ void sign_lanes4(const Signing &signing, int block) {
+// sign_lanes8 works on the four operations from 4 * block. A block is one warp.
+__device__ __forceinline__ void sign_lanes8(const Signing &signing, int block) {
     SHARED(uint32_t, columns, [comb::digit_words][lanes::warp_size]);
-    constexpr int roles = 4;
+    constexpr int roles = shares;
     const int lane = static_cast<int>(threadIdx.x), role = lane % roles, i = block * (lanes::warp_size / roles) + lane / roles;
     const Scalar k = load_scalar(signing.input(i));
     const uint32_t negated = put_digits(k, columns, lane);
     const Point share = sum_share<roles>(columns, lane, negated, [](int) { return table; });
     lanes::wipe(columns, lane);
     const Point sum = sum_shares<roles>(share, lane);
-    // Two inversions at once: even lanes do that of ZZ modulo p, odd ones that of k R modulo n.
-    const bool odd = lane % 2 != 0;
+    // Two inversions at once: the first four lanes do that of ZZ modulo p, the others that of k R modulo n.
+    const bool for_nonce = role >= 4;
     const Scalar k_times_r = times_r(k);
     uint32_t value[words], inverse[words], other[words];
     divsteps::Modulus m;
-    m.inverse = odd ? order.inverse : modulus.inverse;
+    m.inverse = for_nonce ? order.inverse : modulus.inverse;
 #pragma unroll
-    for (int j = 0; j < divsteps::limbs; j++) m.value.limb[j] = odd ? order.value.limb[j] : modulus.value.limb[j];
+    for (int j = 0; j < divsteps::limbs; j++) m.value.limb[j] = for_nonce ? order.value.limb[j] : modulus.value.limb[j];
 #pragma unroll
-    for (int j = 0; j < words; j++) value[j] = odd ? k_times_r.w[j] : sum.zz.w[j];
-    divsteps::invert(value, m, inverse);
+    for (int j = 0; j < words; j++) value[j] = for_nonce ? k_times_r.w[j] : sum.zz.w[j];
+    divsteps::invert_by_four(value, m, lane, inverse);
 #pragma unroll
-    for (int j = 0; j < words; j++) other[j] = __shfl_xor_sync(lanes::all, inverse[j], 1);
+    for (int j = 0; j < words; j++) other[j] = __shfl_xor_sync(lanes::all, inverse[j], 4);
     if (role == 0) finish(signing, i, sum.x, from_inverse(inverse), inverse_times_r(other));
 }
 

@@ -12,10 +12,10 @@ import (
 func TestP256(t *testing.T) {
 	for _, shape := range kernels.P256Shapes() {
 		t.Run(shape.String(), func(t *testing.T) {
-			card, stream, _ := simulator(t)
+			card, stream := strictSimulator(t)
 			rng := curvesRand(t)
 			key := newP256Key(t, randomNumber(rng))
-			for _, n := range []int{1, 2, 31, 33} {
+			for _, n := range []int{1, 2, 31, 33, 131} {
 				checkP256(t, card, stream, shape, key, randomP256(rng, n))
 			}
 		})
@@ -25,7 +25,7 @@ func TestP256(t *testing.T) {
 func TestP256Edges(t *testing.T) {
 	for _, shape := range kernels.P256Shapes() {
 		t.Run(shape.String(), func(t *testing.T) {
-			card, stream, _ := simulator(t)
+			card, stream := strictSimulator(t)
 			rng := curvesRand(t)
 			key := newP256Key(t, randomNumber(rng))
 			checkP256(t, card, stream, shape, key, edgesP256(rng))
@@ -38,7 +38,7 @@ func TestP256Edges(t *testing.T) {
 func TestP256Faults(t *testing.T) {
 	for _, shape := range kernels.P256Shapes() {
 		t.Run(shape.String(), func(t *testing.T) {
-			card, stream, _ := simulator(t)
+			card, stream := strictSimulator(t)
 			rng := curvesRand(t)
 			checkP256Faults(t, card, stream, shape, newP256Key(t, randomNumber(rng)), rng, 45)
 		})

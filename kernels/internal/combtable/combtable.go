@@ -1,16 +1,17 @@
 // Package combtable computes the tables of multiples from which kernels/comb.cuh adds up a multiple of a fixed point. It works on public
 // points only, in variable time, and must not be given secrets.
 //
-// A table has an entry for each of 44 windows of 6 bits and each of the 32 odd multiples (2j+1) 64^w P of the point. Rows are laid out
-// for a warp that loads an entry a lane: table[window][row][entry][4 words].
+// A table has an entry for each of 38 windows of 7 bits and each of the 64 odd multiples (2j+1) 128^w P of the point. Rows are laid out
+// for a warp whose lanes load two entries each: table[window][entry / 32][row][entry % 32][4 words].
 package combtable
 
 import "math/big"
 
 const (
-	Windows    = 44
-	Entries    = 32
-	windowBits = 6
+	Windows    = 38
+	Entries    = 64
+	windowBits = 7
+	lanes      = 32
 )
 
 // Words are 32-bit words, least significant first.
@@ -25,13 +26,19 @@ func words(x *big.Int, n int) Words {
 	return w
 }
 
+// position returns where word i of entry j of window w lies.
+func position(entryWords, w, j, i int) int {
+	rows := entryWords / 4
+	return (((w*Entries/lanes+j/lanes)*rows+i/4)*lanes+j%lanes)*4 + i%4
+}
+
 // layout returns the table whose entry j of window w is entry(w, j), each of as many words.
 func layout(entryWords int, entry func(w, j int) Words) Words {
 	t := make(Words, Windows*Entries*entryWords)
 	for w := range Windows {
 		for j := range Entries {
 			for i, word := range entry(w, j) {
-				t[((w*entryWords/4+i/4)*Entries+j)*4+i%4] = word
+				t[position(entryWords, w, j, i)] = word
 			}
 		}
 	}
