@@ -9,9 +9,14 @@
 //	ct, ss, err := p.Encapsulate(ctx, ctruprime.Scheme761(), pk)
 //
 // Every call blocks until it is served or its context ends. Behind the calls
-// stands an engine; today it is the CPU, and whatever engine serves a call, the
-// bytes are the same for the same seeds. Randomness is always the host's: each
-// call that needs any draws a seed from crypto/rand and hands it to the engine.
+// stands an engine, which Config.Engine names: the CPU, GPUs, or both by load.
+// Whatever engine serves a call, the bytes are the same for the same seeds, and
+// what a GPU can't do, because there is none, it is full, late or broken, the CPU
+// does: no call fails because a GPU did. Randomness is always the host's: each call
+// that needs any draws a seed from crypto/rand and hands it to the engine.
+//
+// Whoever has millions of operations passes them by [Provider.RunBulk], in flat
+// memory. [Provider.Stats] says who served what, and how each GPU stands.
 //
 // The same operations are also circl kem.Schemes, for code that already speaks
 // that interface: [Provider.Schemes], [Provider.Hybrids], [Provider.SchemeByName].
