@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ const enough = time.Minute
 // awaitRows waits until n rows are in batches that have not ended.
 func awaitRows(t *testing.T, e *Engine, n int) {
 	t.Helper()
-	for until := time.Now().Add(enough); e.Stats()[0].InFlight != n; runtime.Gosched() {
+	for until := time.Now().Add(enough); e.Stats()[0].InFlight != n; time.Sleep(100 * time.Microsecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%d rows are in flight, want %d", e.Stats()[0].InFlight, n)
 		}
@@ -29,7 +28,7 @@ func awaitRows(t *testing.T, e *Engine, n int) {
 func awaitRunning(t *testing.T, e *Engine) {
 	t.Helper()
 	s := e.devices[0].session.Load()
-	for until := time.Now().Add(enough); ; runtime.Gosched() {
+	for until := time.Now().Add(enough); ; time.Sleep(100 * time.Microsecond) {
 		for _, w := range s.workers {
 			if w.current.Load() != nil {
 				return
@@ -154,7 +153,7 @@ func finish(t *testing.T, ticket Ticket, want []byte) {
 func awaitIdle(t *testing.T, e *Engine) {
 	t.Helper()
 	s := e.devices[0].session.Load()
-	for until := time.Now().Add(enough); ; runtime.Gosched() {
+	for until := time.Now().Add(enough); ; time.Sleep(100 * time.Microsecond) {
 		s.mu.Lock()
 		n := len(s.free)
 		s.mu.Unlock()
@@ -325,7 +324,7 @@ func TestClose(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- e.Close() }()
 	for e.Available() {
-		runtime.Gosched()
+		time.Sleep(100 * time.Microsecond)
 	}
 	if _, err := e.Reserve(k, 1); err != ErrUnavailable {
 		t.Errorf("%v, want ErrUnavailable", err)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +19,7 @@ import (
 // awaitState waits until a device is in a state.
 func awaitState(t *testing.T, e *Engine, device int, want State) DeviceStats {
 	t.Helper()
-	for until := time.Now().Add(enough); ; runtime.Gosched() {
+	for until := time.Now().Add(enough); ; time.Sleep(100 * time.Microsecond) {
 		st := e.Stats()[device]
 		if st.State == want && (want != StateOpen || e.devices[device].session.Load() != nil) {
 			return st

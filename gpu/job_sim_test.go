@@ -243,8 +243,13 @@ func TestJobHangs(t *testing.T) {
 	p, err := e.AllocPinned(3 * (k.InputSize() + k.OutputSize() + 4))
 	check(t, err)
 	j := &Job{Kind: k, Rows: 3, Input: p.Bytes[:3*k.InputSize()], Output: p.Bytes[3*k.InputSize() : len(p.Bytes)-12], Status: p.Bytes[len(p.Bytes)-12:]}
-	// What the device holds it keeps, and with it the memory.
-	t.Cleanup(sim.Reset)
+	// What the device holds it keeps, and with it the memory: the process would have to be started again.
+	t.Cleanup(func() {
+		sim.Reset()
+		contextUses.Lock()
+		defer contextUses.Unlock()
+		contextUses.of = nil
+	})
 	sim.HangLaunch(0, 0)
 	if err := e.Run(t.Context(), j); !errors.Is(err, ErrLost) {
 		t.Errorf("%v, want ErrLost", err)

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdh"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 // await waits for what is bound to happen.
 func await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); !happened(); runtime.Gosched() {
+	for until := time.Now().Add(time.Minute); !happened(); time.Sleep(100 * time.Microsecond) {
 		if time.Now().After(until) {
 			t.Fatal("waited in vain: " + what)
 		}

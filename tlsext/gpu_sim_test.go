@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -104,7 +103,7 @@ func handshakes(t *testing.T, n int, during func()) {
 
 func await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for until := time.Now().Add(5 * time.Minute); !happened(); runtime.Gosched() {
+	for until := time.Now().Add(5 * time.Minute); !happened(); time.Sleep(100 * time.Microsecond) {
 		if time.Now().After(until) {
 			t.Fatal("waited in vain: " + what)
 		}
