@@ -58,7 +58,8 @@ var (
 	faultsDesc       = describe("gpu_faults_total", "Times that the GPU failed, hangs among them.", deviceLabels...)
 	hangsDesc        = describe("gpu_hangs_total", "Times that the GPU hung.", deviceLabels...)
 	resetsDesc       = describe("gpu_resets_total", "Resets of the GPU's CUDA context.", deviceLabels...)
-	latencyDesc      = describe("gpu_batch_duration_seconds", "Time that a batch takes, from pinned memory to pinned memory, by quantile over the process's life.", "device", "quantile")
+	medianDesc       = describe("gpu_batch_duration_median_seconds", "Time that half of all batches stay below, from pinned memory to pinned memory.", deviceLabels...)
+	tailDesc         = describe("gpu_batch_duration_p99_seconds", "The same for 99 % of them.", deviceLabels...)
 )
 
 // deviceStates are the states of provider.DeviceStats, as labels.
@@ -135,6 +136,6 @@ func (c collection) device(d *provider.DeviceStats) {
 	c.count(faultsDesc, d.Faults, number)
 	c.count(hangsDesc, d.Hangs, number)
 	c.count(resetsDesc, d.Resets, number)
-	c.gauge(latencyDesc, d.LatencyP50.Seconds(), number, "0.5")
-	c.gauge(latencyDesc, d.LatencyP99.Seconds(), number, "0.99")
+	c.gauge(medianDesc, d.LatencyP50.Seconds(), number)
+	c.gauge(tailDesc, d.LatencyP99.Seconds(), number)
 }

@@ -232,9 +232,9 @@ func (s *Server) settle(ctx context.Context) {
 	}
 }
 
-// cutConnections closes what is still open and ends its requests.
+// cutConnections closes what is still open and ends its requests. It counts them
+// first: some close by themselves once their request is ended.
 func (s *Server) cutConnections() int {
-	s.cut()
 	s.mu.Lock()
 	s.cutting = true
 	var left []*conn
@@ -242,6 +242,7 @@ func (s *Server) cutConnections() int {
 		left = append(left, c)
 	}
 	s.mu.Unlock()
+	s.cut()
 	for _, c := range left {
 		c.Close()
 	}
