@@ -5,6 +5,7 @@ go 1.26.0
 tool github.com/ctrutls/ctrutls/tlsext/gotls
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/cloudflare/circl v1.6.5
 	github.com/coder/websocket v1.8.15
