@@ -27,6 +27,8 @@ func (*cpuEngine) keyGroup() int { return ctruprime.MaxKeyGroup * runtime.GOMAXP
 
 func (*cpuEngine) stats(*Stats) {}
 
+func (*cpuEngine) adopt(*signingKey) error { return nil }
+
 func (*cpuEngine) close() {}
 
 // serve cuts the batch into pieces and lets each goroutine take the next one. A
@@ -135,6 +137,8 @@ func classical(r *request) error {
 func encapsulation(r *request) error {
 	pk, seed, ct, ss := kemParts(r)
 	switch r.op {
+	case opSign:
+		return signOnCPU(r)
 	case opGenerateKey:
 		return r.scheme.GenerateKeyBytes(r.out, r.own)
 	case opEncapsulate, opServerExchange:

@@ -124,6 +124,8 @@ func probes(s *ctruprime.Scheme, n int) ([]gpu.Probe, error) {
 
 func join(a, b []byte) []byte { return append(bytes.Clone(a), b...) }
 
+func (e *gpuEngine) adopt(k *signingKey) error { return nil }
+
 func (*gpuEngine) name() string { return string(EngineGPU) }
 
 func (e *gpuEngine) close() {
