@@ -120,7 +120,7 @@ func onlyCPU(q *request) bool { return q.op == opSign && q.key.device == nil }
 func (r *router) adopt(k *signingKey) error { return r.gpu.adopt(k) }
 
 // bulk leaves all Bulks to the GPUs, in whose place the CPU does them if need be.
-func (r *router) bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error) {
+func (r *router) bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error) {
 	return r.gpu.bulk(ctx, b, s)
 }
 
