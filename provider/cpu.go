@@ -135,10 +135,11 @@ func classical(r *request) error {
 
 // encapsulation carries out all that classical leaves of a request.
 func encapsulation(r *request) error {
+	if r.op == opSign {
+		return signOnCPU(r)
+	}
 	pk, seed, ct, ss := kemParts(r)
 	switch r.op {
-	case opSign:
-		return signOnCPU(r)
 	case opGenerateKey:
 		return r.scheme.GenerateKeyBytes(r.out, r.own)
 	case opEncapsulate, opServerExchange:

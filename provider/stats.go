@@ -12,7 +12,8 @@ import (
 // describes a state: a pool's Level, a device's, and the routing.
 type Stats struct {
 	Engine     Engine           // what is there: EngineAuto without a GPU has become EngineCPU
-	Operations []OperationStats // every parameter set and operation, in a fixed order; then signatures
+	Operations []OperationStats // every parameter set and operation, in a fixed order
+	Signatures OperationStats   // of Signers; those that crypto/ecdsa made at once are not counted
 	KeyPools   []KeyPoolStats   // one a parameter set; none without pools
 	GPU        *GPUStats        // nil without a GPU
 	Routing    *RoutingStats    // nil but for EngineAuto with a GPU
@@ -21,7 +22,7 @@ type Stats struct {
 // OperationStats counts one operation of one parameter set, or signatures.
 type OperationStats struct {
 	Scheme     string // "CTRU-Prime-761", or "ECDSA-P-256"
-	Operation  string // "generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish"; "sign"
+	Operation  string // "generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish", "sign"
 	Served     uint64 // results computed; of generate-key those for the pool too, whose HandedOut says how many were used
 	ByGPU      uint64 // those of them that a GPU made
 	PeerFaults uint64 // refused because of what the peer sent
@@ -142,7 +143,7 @@ func (p *Provider) Stats() Stats {
 			st.KeyPools = append(st.KeyPools, k.stats(s))
 		}
 	}
-	st.Operations = append(st.Operations, p.signing.stats(schemeName(&request{op: opSign}), opSign))
+	st.Signatures = p.signing.stats(schemeName(&request{op: opSign}), opSign)
 	return st
 }
 
