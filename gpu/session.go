@@ -385,7 +385,7 @@ func (s *session) probe() error {
 		if err := s.workers[0].run(k, 1, buffer); err != nil {
 			return err
 		}
-		if statuses, output := host[k.results:][:k.statuses(1)], host[k.results+k.statuses(1):][:k.output]; slices.Max(statuses) != 0 || string(output) != string(p.Output) {
+		if statuses, output := host[k.results:][:statusSize*k.words], host[k.results+k.statuses(1):][:k.output]; slices.Max(statuses) != 0 || string(output) != string(p.Output) {
 			return fmt.Errorf("%w: probe of %v", errMismatch, k)
 		}
 	}
