@@ -62,10 +62,13 @@ type probe struct {
 
 func (e *Engine) addProbe(p *Probe) (err error) {
 	var k *Kind
-	if p.Operation == Sign {
-		k, err = e.SigningKind(p.Key)
-	} else {
+	switch {
+	case p.Operation != Sign:
 		k, err = e.Kind(p.Set, p.Operation)
+	case !e.config.Sign:
+		err = errNoSignatures
+	default:
+		k, err = e.signingKindOf(p.Key)
 	}
 	if err == nil && (len(p.Input) != k.input || len(p.Output) != k.output) {
 		err = fmt.Errorf("%w: a probe of %v has %d and %d bytes, want %d and %d", ErrConfig, k, len(p.Input), len(p.Output), k.input, k.output)

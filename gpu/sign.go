@@ -19,6 +19,8 @@ const signingQueues = 16
 // ErrSigningKeys says that there are MaxSigningKeys kinds of signatures.
 var ErrSigningKeys = errors.New("gpu: too many signing keys; those whose Kinds are garbage make room")
 
+var errNoSignatures = fmt.Errorf("%w: Sign is not set", ErrConfig)
+
 // A SigningKey is an ECDSA key on P-256.
 type SigningKey struct {
 	Private []byte // 32 bytes, a big-endian number
@@ -64,25 +66,45 @@ func planSignatures(p *kernels.Plan, n int, dev kernels.Device) error {
 // ErrSigningKeys, or says what is wrong with the key.
 func (e *Engine) SigningKind(key SigningKey) (*Kind, error) {
 	if !e.config.Sign {
-		return nil, fmt.Errorf("%w: Sign is not set", ErrConfig)
+		return nil, errNoSignatures
 	}
 	if e.signing.alive.Add(1) > MaxSigningKeys {
 		e.signing.alive.Add(-1)
 		return nil, ErrSigningKeys
 	}
-	b, err := kernels.P256Key(key.Private, key.Public)
+	k, err := e.signingKindOf(key)
 	if err != nil {
 		e.signing.alive.Add(-1)
-		return nil, fmt.Errorf("gpu: %w", err)
+		return nil, err
 	}
-	k := *e.kinds[len(e.kinds)-1]
-	k.key = &signingKey{number: e.signing.made.Add(1), bytes: b}
-	k.queue += int(k.key.number % signingQueues)
-	runtime.AddCleanup(&k, func(b []byte) {
+	runtime.AddCleanup(k, func(b []byte) {
 		clear(b[publicKeyPart:])
 		e.signing.alive.Add(-1)
-	}, b)
+	}, k.key.bytes)
+	return k, nil
+}
+
+// signingKindOf makes a kind that is not counted and not wiped.
+func (e *Engine) signingKindOf(key SigningKey) (*Kind, error) {
+	b, err := kernels.P256Key(key.Private, key.Public)
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %w", err)
+	}
+	k := *e.signatures()
+	k.key = &signingKey{number: e.signing.made.Add(1), bytes: b}
+	k.queue += int(k.key.number % signingQueues)
 	return &k, nil
+}
+
+// signatures returns the kind of signatures by no key.
+func (e *Engine) signatures() *Kind { return e.kinds[len(e.kinds)-1] }
+
+// SigningLatency is Latency of signatures by any key.
+func (e *Engine) SigningLatency() Latency {
+	if !e.config.Sign {
+		return Latency{}
+	}
+	return e.Latency(e.signatures())
 }
 
 // queues is how many a session has.

@@ -14,6 +14,9 @@ import (
 	"github.com/ctrutls/ctrutls/provider/internal/nonce"
 )
 
+// MaxSigningKeys is the most Signers whose signatures GPUs make.
+const MaxSigningKeys = 256
+
 // digestSize is the size in bytes of the digests that devices sign: a SHA-256's.
 const digestSize = 32
 
@@ -37,10 +40,10 @@ type signingKey struct {
 
 // Signer returns a crypto.Signer for key, which must be on P-256, so that
 // signatures are made as key exchanges are: by the CPU, or in batches by GPUs where
-// GPU.Sign is set. It takes some 50 ms if it is, and the key is then held in
-// memory until the Signer is garbage, beside key itself; see SECURITY.md. GPUs serve
-// up to MaxSigningKeys such keys at a time, and none in FIPS 140 mode: the CPU
-// signs with what is left over.
+// GPU.Sign is set. It takes some 50 ms if it is, and a copy of the key is then held in
+// memory until the Signer is garbage; SECURITY.md says where else the key goes. GPUs
+// serve MaxSigningKeys keys at a time, and none in FIPS 140 mode: with any other
+// key the CPU signs.
 func (p *Provider) Signer(key *ecdsa.PrivateKey) (*Signer, error) {
 	number, err := p256Number(key)
 	if err != nil {
