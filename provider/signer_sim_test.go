@@ -145,7 +145,10 @@ func TestGPUSignerDeviceCheck(t *testing.T) {
 	s := newSigner(t, p, p256Key(t))
 	// A private key that is not the public key's spoils every signature.
 	wrong := *s.key
-	wrong.number = p256Key(t).D.FillBytes(make([]byte, digestSize))
+	var err error
+	if wrong.number, err = p256Key(t).Bytes(); err != nil {
+		t.Fatal(err)
+	}
 	if err := p.engine.adopt(&wrong); err != nil {
 		t.Fatal(err)
 	}
