@@ -37,4 +37,6 @@ type MonitorError struct {
 	Result int    // nvmlReturn_t
 }
 
-func (e *MonitorError) Error() string { return fmt.Sprintf("driver: %s: NVML error %d", e.Call, e.Result) }
+func (e *MonitorError) Error() string {
+	return fmt.Sprintf("driver: %s: NVML error %d", e.Call, e.Result)
+}
