@@ -26,6 +26,8 @@ func (*cpuEngine) keyGroup() int { return ctruprime.MaxKeyGroup * runtime.GOMAXP
 
 func (*cpuEngine) stats(*Stats) {}
 
+func (*cpuEngine) adopt(*signingKey) error { return nil }
+
 func (*cpuEngine) close() {}
 
 // serve cuts the batch into pieces and lets each goroutine take the next one. A
@@ -117,6 +119,9 @@ func (e *cpuEngine) compute(piece []request) {
 
 // compute carries out one request.
 func compute(r *request) error {
+	if r.op == opSign {
+		return signOnCPU(r)
+	}
 	pk, seed, ct, ss := kemParts(r)
 	switch r.op {
 	case opGenerateKey:

@@ -24,6 +24,8 @@ type gpuEngine struct {
 	kinds [operations]map[*ctruprime.Scheme]*gpu.Kind
 	every uint64 // results to a check; 0: none
 
+	signs bool
+
 	results atomic.Uint64 // of devices
 
 	full, unavailable, late, faulted atomic.Uint64
@@ -35,7 +37,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	if cfg.Schemes == nil {
 		cfg.Schemes = schemes
 	}
-	e := &gpuEngine{cpu: cpu, log: log}
+	e := &gpuEngine{cpu: cpu, log: log, signs: cfg.Sign}
 	switch {
 	case cfg.CheckEvery == 0:
 		e.every = DefaultCheckEvery
@@ -55,6 +57,13 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 			return nil, err
 		}
 		c.Probes = append(c.Probes, probes...)
+	}
+	if cfg.Sign {
+		probe, err := signingProbe()
+		if err != nil {
+			return nil, fmt.Errorf("provider: %w", err)
+		}
+		c.Sign, c.Probes = true, append(c.Probes, probe)
 	}
 	if err := e.open(c); err != nil {
 		return nil, err
@@ -105,13 +114,17 @@ func (e *gpuEngine) close() {
 func (e *gpuEngine) available() bool { return e.gpu.Available() }
 
 func (e *gpuEngine) latency(r *request) (latency, bool) {
-	k := e.kinds[r.op][r.scheme]
+	if r.op == opSign {
+		return latencyOf(e.gpu.SigningLatency()), e.signs
+	}
+	k := e.kind(r)
 	if k == nil {
 		return latency{}, false
 	}
-	l := e.gpu.Latency(k)
-	return latency{l.Mean, l.Base, l.Row}, true
+	return latencyOf(e.gpu.Latency(k)), true
 }
+
+func latencyOf(l gpu.Latency) latency { return latency{l.Mean, l.Base, l.Row} }
 
 func (e *gpuEngine) keyGroup() int {
 	if e.gpu.Available() {
@@ -141,7 +154,7 @@ func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 	defer f.abandon()
 	for len(batch) > 0 {
 		n := 1
-		for n < len(batch) && batch[n].op == batch[0].op && batch[n].scheme == batch[0].scheme {
+		for n < len(batch) && batch[n].op == batch[0].op && batch[n].scheme == batch[0].scheme && batch[n].key == batch[0].key {
 			n++
 		}
 		f.run(batch[:n])
@@ -153,7 +166,7 @@ func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 
 // one carries out a request, unless it reports false: then the CPU must.
 func (e *gpuEngine) one(ctx context.Context, r *request) bool {
-	k := e.kinds[r.op][r.scheme]
+	k := e.kind(r)
 	if k == nil || !packed(r) {
 		return false
 	}
@@ -199,7 +212,11 @@ func (e *gpuEngine) accept(r *request, t *gpu.Ticket, i int) {
 	output, invalid := t.Output(i), t.Status(i) != 0
 	n := e.results.Add(1)
 	if invalid || e.every != 0 && n%e.every == 0 {
-		e.check(r, output, invalid, t.Device())
+		check := e.check
+		if r.op == opSign {
+			check = e.checkSignature
+		}
+		check(r, output, invalid, t.Device())
 		return
 	}
 	take(r, output)
@@ -209,9 +226,7 @@ func (e *gpuEngine) accept(r *request, t *gpu.Ticket, i int) {
 // check computes a request on the CPU, whose result counts, and compares.
 func (e *gpuEngine) check(r *request, output []byte, invalid bool, device int) {
 	e.checked.Add(1)
-	piece := []request{*r}
-	e.cpu.compute(piece)
-	r.err = piece[0].err
+	e.recompute(r)
 	same := invalid == (r.err != nil)
 	if same && !invalid {
 		want := make([]byte, len(output))
@@ -225,6 +240,13 @@ func (e *gpuEngine) check(r *request, output []byte, invalid bool, device int) {
 	}
 	e.mismatches.Add(1)
 	e.gpu.Refuse(device, fmt.Errorf("%s of %s", r.op, r.scheme.Name()))
+}
+
+// recompute has the CPU carry out a request after all.
+func (e *gpuEngine) recompute(r *request) {
+	piece := []request{*r}
+	e.cpu.compute(piece)
+	r.err = piece[0].err
 }
 
 func (e *gpuEngine) countReason(err error, n int) {
@@ -257,7 +279,7 @@ type leg struct {
 // run sends requests of one kind, waiting for earlier ones where there is no room.
 func (f *flight) run(batch []request) {
 	e := f.engine
-	k := e.kinds[batch[0].op][batch[0].scheme]
+	k := e.kind(&batch[0])
 	for len(batch) > 0 {
 		n := 0 // that can go
 		for k != nil && n < len(batch) && packed(&batch[n]) {

@@ -21,6 +21,10 @@ var deviceOperations = [operations]gpu.Operation{
 
 // fill writes a request's input row.
 func fill(row []byte, r *request) {
+	if r.op == opSign {
+		fillSignature(row, r)
+		return
+	}
 	pk, seed, ct, _ := kemParts(r)
 	switch r.op {
 	case opGenerateKey:
@@ -43,6 +47,10 @@ func fill(row []byte, r *request) {
 
 // take copies an output row to where the request wants it.
 func take(r *request, row []byte) {
+	if r.op == opSign {
+		putDER(r.out, row)
+		return
+	}
 	_, _, ct, ss := kemParts(r)
 	switch r.op {
 	case opGenerateKey, opDecapsulate, opClientFinish:
