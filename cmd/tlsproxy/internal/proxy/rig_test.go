@@ -8,11 +8,13 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/memnet"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
@@ -60,7 +63,8 @@ type rig struct {
 	roots   *x509.CertPool
 	address string                                  // of the proxy, if it is on a socket
 	dial    func(context.Context) (net.Conn, error) // to the proxy, without TLS
-	pool    *backend.Pool
+	pools   map[string]*backend.Pool
+	pool    *backend.Pool    // the default one
 	back    *memnet.Listener // where the backend is, if it is in memory
 	stopped bool
 }
@@ -132,10 +136,26 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	o.ConnectTimeout, o.ResponseTimeout, o.IdleTimeout = time.Duration(c.Timeouts.BackendConnect), time.Duration(c.Timeouts.BackendResponse), time.Duration(c.Timeouts.BackendIdle)
 	o.WriteTimeout, o.ReadTimeout = time.Duration(c.Timeouts.BackendWrite), time.Duration(c.Timeouts.BackendRead)
 	o.MaxHeaderBytes, o.Logger = int64(c.Limits.HeaderBytes), logger
-	if r.pool, err = backend.New(o); err != nil {
+	o.Retries = c.Backends.Retries
+	r.pools = map[string]*backend.Pool{}
+	for _, name := range append(slices.Collect(maps.Keys(c.Pools)), config.DefaultPool) {
+		of := o
+		if p, ok := c.Pools[name]; ok {
+			of.URLs = nil
+			for _, u := range p.URLs {
+				of.URLs = append(of.URLs, u.URL)
+			}
+		}
+		if r.pools[name], err = backend.New(of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.pool = r.pools[config.DefaultPool]
+	table, err := routing.New(c, r.pools)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r.server = New(Options{Config: c, Certificates: store, Backends: r.pool, Logger: logger})
+	r.server = New(Options{Config: c, Certificates: store, Hosts: table, Logger: logger})
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(ln) }()
 	t.Cleanup(func() {
@@ -143,7 +163,9 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 		if err := <-served; err != ErrClosed {
 			t.Errorf("Serve: %v", err)
 		}
-		r.pool.Close()
+		for _, p := range r.pools {
+			p.Close()
+		}
 	})
 	return r
 }
