@@ -19,12 +19,13 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
-// Options configure a Server. All but Logger are required.
+// Options configure a Server. All but Logger and Observer are required.
 type Options struct {
 	Config       *config.Config
 	Certificates *certificates.Store
 	Hosts        *routing.Table
 	Logger       *slog.Logger // nil: slog.Default()
+	Observer     Observer     // nil: nobody
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called
@@ -36,6 +37,7 @@ type Server struct {
 	limits   config.Limits
 	log      *slog.Logger
 	limiters limiters
+	observer Observer
 
 	accessLog   bool
 	passthrough bool // some host is in that mode
@@ -78,6 +80,9 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Observer == nil {
+		o.Observer = silent{}
+	}
 	perSecond := o.Config.Log.FailuresPerSecond
 	limiter := func(what string) *logging.Limiter { return logging.NewLimiter(o.Logger, what, perSecond) }
 	s := &Server{
@@ -92,6 +97,7 @@ func New(o Options) *Server {
 			backends:   limiter("requests that no backend answered"),
 			server:     limiter("HTTP server errors"),
 		},
+		observer:  o.Observer,
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
@@ -234,9 +240,9 @@ func (s *Server) settle(ctx context.Context) {
 	}
 }
 
-// cutConnections closes what is still open and ends its requests.
+// cutConnections closes what is still open and ends its requests. It counts them
+// first: some close by themselves once their request is ended.
 func (s *Server) cutConnections() int {
-	s.cut()
 	s.mu.Lock()
 	s.cutting = true
 	var left []*conn
@@ -244,6 +250,7 @@ func (s *Server) cutConnections() int {
 		left = append(left, c)
 	}
 	s.mu.Unlock()
+	s.cut()
 	for _, c := range left {
 		c.Close()
 	}

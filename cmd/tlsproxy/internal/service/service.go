@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
@@ -25,17 +26,22 @@ type Service struct {
 	pools     map[string]*backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
+	operation operation
+	draining  atomic.Bool
 }
 
 // Start opens the listeners and everything behind them; connections wait until
 // Run. A Service that was started has to be Run.
 func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 	s := &Service{plan: p, log: logger}
-	if err := s.listen(); err != nil {
+	err := s.listen()
+	if err == nil {
+		err = s.openOperation()
+	}
+	if err != nil {
 		s.closeListeners()
 		return nil, err
 	}
-	var err error
 	if s.provider, err = openProvider(p, logger); err != nil {
 		s.closeListeners()
 		return nil, err
@@ -59,7 +65,7 @@ func (s *Service) openProxy() error {
 		closePools(s.pools)
 		return err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log})
+	s.proxy = proxy.New(proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics})
 	return nil
 }
 
@@ -81,6 +87,7 @@ func (s *Service) closeListeners() {
 	for _, ln := range s.listeners {
 		ln.Close()
 	}
+	s.operation.close()
 }
 
 // openProvider makes the provider and tells crypto/tls about it.
@@ -150,10 +157,12 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	}
+	s.operation.serve(fail)
 	<-serveCtx.Done()
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
+	s.operation.close()
 	closePools(s.pools)
 	s.provider.Close()
 	if ctx.Err() != nil {
@@ -164,6 +173,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // drain lets what is under way come to its end.
 func (s *Service) drain(cause error) {
+	s.draining.Store(true)
 	within := time.Duration(s.plan.Config.Timeouts.Drain)
 	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
