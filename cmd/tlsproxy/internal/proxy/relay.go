@@ -45,9 +45,10 @@ func (r *relay) serve() {
 	}
 	defer s.endRequest()
 	if over {
-		s.limiters.shed.Log(slog.LevelWarn, "connection shed", func() []slog.Attr {
-			return []slog.Attr{slog.String("remote", r.conn.RemoteAddr().String()), slog.String("limit", "limits.requests"), slog.Int("value", s.limits.Requests)}
-		})
+		s.mu.Lock()
+		s.stats.Shed++
+		s.mu.Unlock()
+		s.noteShed(r.conn.RemoteAddr(), "limits.requests", s.limits.Requests)
 		return
 	}
 	to, err := r.conn.host.Pool.Dial(s.base, r.conn.RemoteAddr().String())

@@ -70,7 +70,7 @@ type rig struct {
 }
 
 // hosts are what the rig's certificate is for.
-var hosts = []string{"front.example", "127.0.0.1"}
+var hosts = []string{"front.example", "127.0.0.1", "example.org", "*.example.org"}
 
 // newRig starts a Server on a socket, in front of one backend for each handler.
 func newRig(t *testing.T, change func(*config.Config), handlers ...http.HandlerFunc) *rig {
@@ -100,13 +100,15 @@ func newRig(t *testing.T, change func(*config.Config), handlers ...http.HandlerF
 }
 
 // newMemRig is newRig for a synctest bubble: client, proxy and backend are
-// joined by memory.
+// joined by memory. Without a handler the test itself accepts on back.
 func newMemRig(t *testing.T, change func(*config.Config), handler http.HandlerFunc) *rig {
 	t.Helper()
 	front, back := memnet.Listen(), memnet.Listen()
-	b := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-	go b.Serve(back)
-	t.Cleanup(func() { b.Close() })
+	if handler != nil {
+		b := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		go b.Serve(back)
+		t.Cleanup(func() { b.Close() })
+	}
 	r := assemble(t, change, backend.Options{
 		URLs: []*url.URL{{Scheme: "http", Host: "backend.example"}},
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return back.Dial(ctx) },
