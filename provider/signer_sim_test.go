@@ -104,6 +104,25 @@ func TestGPUSignerKeys(t *testing.T) {
 	}
 }
 
+// Handshakes with a certificate whose signatures a device makes, in few batches.
+func TestGPUSignerHandshakes(t *testing.T) {
+	sim, cfg := simulatedSigner(t)
+	p := openTest(t, cfg)
+	server, pool := serverConfig(t, newSigner(t, p, p256Key(t)))
+	before := p.Stats().GPU.Devices[0].Batches
+	const n = 32
+	sim.Hold(0, true)
+	var wg sync.WaitGroup
+	wg.Go(func() { handshakes(t, server, pool, n) })
+	await(t, "all signatures in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == n })
+	sim.Hold(0, false)
+	wg.Wait()
+	st := p.Stats()
+	if st.Signatures.Served != n+1 || st.Signatures.ByGPU != n+1 || st.GPU.Devices[0].Batches-before > 2 {
+		t.Errorf("%+v, %+v", st.Signatures, st.GPU.Devices[0])
+	}
+}
+
 // The first signature by a key is the CPU's, and makes the devices know the key.
 func TestGPUSignerAdopts(t *testing.T) {
 	_, cfg := simulatedSigner(t)
