@@ -79,6 +79,11 @@ func kemParts(r *request) (pk, seed, ct, ss []byte) {
 	return nil, nil, nil, nil
 }
 
+// x25519Secret returns where a server's X25519 secret lies in the result.
+func x25519Secret(r *request) []byte {
+	return r.out[x25519Size+r.scheme.CiphertextSize():][:x25519Size]
+}
+
 // outSize is the length in bytes of an operation's result.
 func outSize(op operation, s *ctruprime.Scheme) int {
 	switch op {

@@ -61,7 +61,7 @@ func (e *gpuEngine) checkSignature(r *request, output []byte, invalid bool, devi
 	}
 	e.mismatches.Add(1)
 	e.gpu.Refuse(device, fmt.Errorf("%s of %s", r.op, schemeName(r)))
-	e.encapsulate(r)
+	e.recompute(r)
 }
 
 // signingProbe is the first signature of RFC 6979, appendix A.2.5, with SHA-256.

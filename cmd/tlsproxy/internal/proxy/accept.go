@@ -68,9 +68,14 @@ func (s *Server) admit(raw net.Conn) {
 		return
 	}
 	raw.Close()
+	s.noteShed(raw.RemoteAddr(), limit, value)
+}
+
+// noteShed tells of a connection that a limit has cost.
+func (s *Server) noteShed(remote net.Addr, limit string, value int) {
 	s.observer.ObserveShed(limit)
 	s.limiters.shed.Log(slog.LevelWarn, "connection shed", func() []slog.Attr {
-		return []slog.Attr{slog.String("remote", raw.RemoteAddr().String()), slog.String("limit", limit), slog.Int("value", value)}
+		return []slog.Attr{slog.String("remote", remote.String()), slog.String("limit", limit), slog.Int("value", value)}
 	})
 }
 

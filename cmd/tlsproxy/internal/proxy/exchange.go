@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
@@ -28,8 +29,10 @@ type exchange struct {
 
 	status   int // 0: none sent yet
 	written  int64
+	pool     *backend.Pool // nil: not found yet
 	backend  string
 	hijacked bool
+	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
 }
 
 type exchangeKey struct{}
@@ -136,7 +139,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	return newTunnel(c, rw.Reader, time.Duration(x.server.timeouts.Tunnel)), rw, nil
+	return newTunnel(c, rw.Reader, time.Duration(x.server.timeouts.Tunnel), x.cancel), rw, nil
 }
 
 // requestBody bounds how long the next bytes of a body may take to come. The

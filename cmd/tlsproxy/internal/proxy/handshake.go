@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/internal/panics"
@@ -32,12 +33,22 @@ func (s *Server) handshake(c *conn) {
 	ctx, cancel := context.WithTimeout(s.base, time.Duration(s.timeouts.Handshake))
 	defer cancel()
 	t := tls.Server(c, s.tls)
-	if err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault)); err != nil {
+	err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault))
+	if errors.Is(err, errPassthrough) {
+		s.relayWhole(c)
+		return
+	}
+	if err != nil {
 		s.handshakeFailed(c, t, err)
 		return
 	}
-	s.handshakeSucceeded(c, t.ConnectionState())
+	state := t.ConnectionState()
+	s.handshakeSucceeded(c, state)
 	c.finishHandshake()
+	if c.host.Mode == config.ModeTCP {
+		s.relayTLS(c, t, state)
+		return
+	}
 	s.queue.deliver(t)
 }
 

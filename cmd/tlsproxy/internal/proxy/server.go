@@ -16,13 +16,14 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
 // Options configure a Server. All but Logger and Observer are required.
 type Options struct {
 	Config       *config.Config
 	Certificates *certificates.Store
-	Backends     http.RoundTripper
+	Hosts        *routing.Table
 	Logger       *slog.Logger // nil: slog.Default()
 	Observer     Observer     // nil: nobody
 }
@@ -30,12 +31,16 @@ type Options struct {
 // Server is a TLS-terminating reverse proxy. Its methods may be called
 // concurrently.
 type Server struct {
-	tls      *tls.Config
+	hosts    *routing.Table
+	tls      *tls.Config // what handshakes start with
 	timeouts config.Timeouts
 	limits   config.Limits
 	log      *slog.Logger
 	limiters limiters
 	observer Observer
+
+	accessLog   bool
+	passthrough bool // some host is in that mode
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
@@ -81,9 +86,11 @@ func New(o Options) *Server {
 	perSecond := o.Config.Log.FailuresPerSecond
 	limiter := func(what string) *logging.Limiter { return logging.NewLimiter(o.Logger, what, perSecond) }
 	s := &Server{
-		timeouts: o.Config.Timeouts,
-		limits:   o.Config.Limits,
-		log:      o.Logger,
+		hosts:     o.Hosts,
+		timeouts:  o.Config.Timeouts,
+		limits:    o.Config.Limits,
+		log:       o.Logger,
+		accessLog: o.Config.Log.Requests,
 		limiters: limiters{
 			handshakes: limiter("failed handshakes"),
 			shed:       limiter("connections over the limit"),
@@ -100,29 +107,11 @@ func New(o Options) *Server {
 		stats:     Stats{Handshakes: map[tls.CurveID]uint64{}},
 	}
 	s.base, s.cut = context.WithCancel(context.Background())
-	s.tls = tlsConfig(o)
+	s.passthrough = passesThrough(o.Hosts)
+	s.tls = s.startConfig(newPolicies(o))
 	s.http = s.httpServer(newHandler(s, o))
 	go s.http.Serve(s.queue)
 	return s
-}
-
-// tlsConfig is the policy of a configuration. Each ClientHello is noted on its
-// connection for the log, and may lead to a narrower policy.
-func tlsConfig(o Options) *tls.Config {
-	c := &tls.Config{
-		MinVersion:       uint16(o.Config.TLS.MinVersion),
-		CurvePreferences: o.Config.TLS.CurveIDs(),
-		GetCertificate:   o.Certificates.Certificate,
-	}
-	for _, p := range o.Config.TLS.ALPN {
-		c.NextProtos = append(c.NextProtos, string(p))
-	}
-	preferred := newPreference(c)
-	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		hello.Conn.(*conn).sawHello(hello)
-		return preferred.choose(hello), nil
-	}
-	return c
 }
 
 // httpServer serves connections whose TLS handshake is done. There is no
@@ -137,12 +126,31 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:    int(s.limits.HeaderBytes),
 		ErrorLog:          log.New(withoutPanics{s.limiters.server}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
+		ConnContext:       withHost,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams},
 		Protocols:         new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	return server
+}
+
+type hostKey struct{}
+
+// withHost lets requests know the host that their connection is for.
+func withHost(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, hostKey{}, c.(*tls.Conn).NetConn().(*conn).host)
+}
+
+func hostOf(ctx context.Context) *routing.Host { return ctx.Value(hostKey{}).(*routing.Host) }
+
+// accessLevel is the level at which requests and connections are logged; it is
+// not ok if they are not.
+func (s *Server) accessLevel() (level slog.Level, ok bool) {
+	if s.accessLog {
+		return slog.LevelInfo, true
+	}
+	return slog.LevelDebug, s.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
 // ErrClosed is what Serve returns once Shutdown was called.

@@ -19,14 +19,14 @@ type Plan struct {
 	Config *config.Config
 	certs  []*tls.Certificate
 	store  *certificates.Store
-	ca     *x509.CertPool // nil: the system's
+	pools  map[string]*tls.Config // the policy towards the backends of each
 }
 
 // Load reads what the configuration names, and opens no socket.
 func Load(c *config.Config) (*Plan, error) {
 	p := &Plan{Config: c}
 	var errs config.Errors
-	if err := checkGroups(c); err != nil {
+	if err := checkGroups(c.TLS.CurveIDs()); err != nil {
 		errs = append(errs, c.Errorf("tls.groups", "%v", err))
 	}
 	for i, pair := range c.Certificates {
@@ -37,12 +37,7 @@ func Load(c *config.Config) (*Plan, error) {
 		}
 		p.certs = append(p.certs, cert)
 	}
-	if c.Backends.CA != "" {
-		var err error
-		if p.ca, err = certificates.LoadPool(c.Backends.CA); err != nil {
-			errs = append(errs, c.Errorf("backends.ca", "%v", err))
-		}
-	}
+	errs = append(errs, p.loadPools()...)
 	if len(errs) > 0 {
 		return nil, errs
 	}
@@ -52,16 +47,18 @@ func Load(c *config.Config) (*Plan, error) {
 // LoadWith is Load with a certificate that is in memory, in place of those that
 // the configuration names.
 func LoadWith(c *config.Config, cert *tls.Certificate) (*Plan, error) {
-	if err := checkGroups(c); err != nil {
+	if err := checkGroups(c.TLS.CurveIDs()); err != nil {
 		return nil, err
 	}
 	p := &Plan{Config: c, certs: []*tls.Certificate{cert}}
+	if errs := p.loadPools(); len(errs) > 0 {
+		return nil, errs
+	}
 	return p.withStore()
 }
 
 // checkGroups finds out whether this process can serve the groups.
-func checkGroups(c *config.Config) error {
-	ids := c.TLS.CurveIDs()
+func checkGroups(ids []tls.CurveID) error {
 	if err := groups.RequireHook(ids); err != nil {
 		return err
 	}
@@ -105,6 +102,7 @@ func (p *Plan) Warnings() []string {
 	if !slices.ContainsFunc(ids, groups.Classical) {
 		all = append(all, "tls.groups names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
 	}
+	all = append(all, unusedPools(p.Config)...)
 	return append(all, descriptorWarning(p.Config.Limits)...)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
@@ -22,7 +23,7 @@ type Service struct {
 	plan      *Plan
 	log       *slog.Logger
 	provider  *provider.Provider
-	pool      *backend.Pool
+	pools     map[string]*backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
@@ -45,13 +46,27 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	if s.pool, err = backend.New(p.backends(logger)); err != nil {
+	if err := s.openProxy(); err != nil {
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: logger, Observer: s.operation.metrics})
 	return s, nil
+}
+
+// openProxy starts the pools and the proxy in front of them.
+func (s *Service) openProxy() error {
+	var err error
+	if s.pools, err = s.plan.openPools(s.log); err != nil {
+		return err
+	}
+	hosts, err := routing.New(s.plan.Config, s.pools)
+	if err != nil {
+		closePools(s.pools)
+		return err
+	}
+	s.proxy = proxy.New(proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics})
+	return nil
 }
 
 func (s *Service) listen() error {
@@ -108,28 +123,6 @@ func orNone(n int) int {
 	return n
 }
 
-// backends translates the configuration.
-func (p *Plan) backends(logger *slog.Logger) backend.Options {
-	c := p.Config
-	o := backend.Options{
-		CA:                 p.ca,
-		EjectAfter:         c.Backends.EjectAfter,
-		EjectFor:           time.Duration(c.Backends.EjectFor),
-		MaxIdleConnections: c.Backends.MaxIdleConnections,
-		ConnectTimeout:     time.Duration(c.Timeouts.BackendConnect),
-		WriteTimeout:       time.Duration(c.Timeouts.BackendWrite),
-		ResponseTimeout:    time.Duration(c.Timeouts.BackendResponse),
-		ReadTimeout:        time.Duration(c.Timeouts.BackendRead),
-		IdleTimeout:        time.Duration(c.Timeouts.BackendIdle),
-		MaxHeaderBytes:     int64(c.Limits.HeaderBytes),
-		Logger:             logger,
-	}
-	for _, u := range c.Backends.URLs {
-		o.URLs = append(o.URLs, u.URL)
-	}
-	return o
-}
-
 // Addresses are those that the service listens on, with the ports that the
 // system chose.
 func (s *Service) Addresses() []net.Addr {
@@ -152,7 +145,7 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 func (s *Service) Run(ctx context.Context) error {
 	for _, ln := range s.listeners {
 		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.plan.Config.TLS.CurveIDs()), " "),
-			"backends", len(s.plan.Config.Backends.URLs))
+			"hosts", len(s.plan.Config.Hosts), "pools", len(s.pools))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -170,7 +163,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.drain(cause)
 	serving.Wait()
 	s.operation.close()
-	s.pool.Close()
+	closePools(s.pools)
 	s.provider.Close()
 	if ctx.Err() != nil {
 		return nil
