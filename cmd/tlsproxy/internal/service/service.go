@@ -15,6 +15,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
@@ -65,7 +66,16 @@ func (s *Service) openProxy() error {
 		closePools(s.pools)
 		return err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics})
+	o := proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if s.plan.Config.Provider.GPU.Sign {
+		keys, err := signing.New(s.provider, s.log)
+		if err != nil {
+			closePools(s.pools)
+			return err
+		}
+		o.Sign = keys.Certificate
+	}
+	s.proxy = proxy.New(o)
 	return nil
 }
 
