@@ -70,20 +70,17 @@ func (j *Job) check(e *Engine) error {
 	return nil
 }
 
-// pend marks rows as not computed, with nothing in their outputs.
-func (j *Job) pend(first, n int) {
-	for i := first; i < first+n; i++ {
-		binary.LittleEndian.PutUint32(j.Status[statusSize*i:], StatusPending)
-	}
-	clear(j.Output[first*j.Kind.output : (first+n)*j.Kind.output])
-}
-
-// A run is a job under way: its devices take the next rows as they come free.
+// A run is a job under way: its devices take the next chunk as they come free.
 type run struct {
 	*Job
 	ctx   context.Context
-	chunk int
-	next  atomic.Int64
+	chunk int           // rows
+	next  atomic.Int64  // the chunk to be taken next
+	done  []atomic.Bool // by chunk
+}
+
+func newRun(ctx context.Context, j *Job, chunk int) *run {
+	return &run{Job: j, ctx: ctx, chunk: chunk, done: make([]atomic.Bool, (j.Rows+chunk-1)/chunk)}
 }
 
 // claim takes the next rows; n is 0 when none are left, or nobody waits for them.
@@ -91,30 +88,55 @@ func (r *run) claim() (first, n int) {
 	if r.ctx.Err() != nil {
 		return 0, 0
 	}
-	first = int(r.next.Add(int64(r.chunk))) - r.chunk
-	return first, max(min(r.chunk, r.Rows-first), 0)
+	first, n = r.rows(int(r.next.Add(1)) - 1)
+	return first, max(n, 0)
+}
+
+// rows returns the rows of a chunk; n is not above 0 if there is no such chunk.
+func (r *run) rows(chunk int) (first, n int) {
+	first = chunk * r.chunk
+	return first, min(r.chunk, r.Rows-first)
+}
+
+// finished says that the results of the chunk that begins with row first are there.
+func (r *run) finished(first int) { r.done[first/r.chunk].Store(true) }
+
+// pend marks the rows that are not computed and leaves nothing in their outputs, and counts them. No device may be at work any more.
+func (r *run) pend() (pending int) {
+	for c := range r.done {
+		if r.done[c].Load() {
+			continue
+		}
+		first, n := r.rows(c)
+		pending += n
+		for i := first; i < first+n; i++ {
+			binary.LittleEndian.PutUint32(r.Status[statusSize*i:], StatusPending)
+		}
+		clear(r.Output[first*r.Kind.output : (first+n)*r.Kind.output])
+	}
+	return pending
 }
 
 // leastChunk is how few rows a chunk may have for the sake of overlapping copies: smaller ones leave a device idle.
 var leastChunk = 1024
 
 // Run runs a job on all devices that are open and returns when they are done with it. A device that fails, or none at all, is no error: its
-// rows are left with StatusPending, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost.
-func (e *Engine) Run(ctx context.Context, j *Job) error {
+// rows are left with StatusPending and counted, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost,
+// after which, and after an error about the job, no row has a status.
+//
+// What Run does for each row beside what the devices do would slow them down: it touches no row that a device has computed.
+func (e *Engine) Run(ctx context.Context, j *Job) (pending int, err error) {
 	if err := j.check(e); err != nil {
-		return err
+		return 0, err
 	}
-	j.pend(0, j.Rows)
 	var sessions []*session
 	for _, d := range e.devices {
 		if s := d.session.Load(); s != nil && s.enter() {
 			sessions = append(sessions, s)
 		}
 	}
-	if len(sessions) == 0 {
-		return context.Cause(ctx)
-	}
-	r := &run{Job: j, ctx: ctx, chunk: min(e.config.Chunk, max(leastChunk, (j.Rows+4*len(sessions)-1)/(4*len(sessions))))}
+	shares := 4 * max(len(sessions), 1)
+	r := newRun(ctx, j, min(e.config.Chunk, max(leastChunk, (j.Rows+shares-1)/shares)))
 	var wg sync.WaitGroup
 	var lost atomic.Bool
 	for _, s := range sessions {
@@ -138,7 +160,7 @@ func (e *Engine) Run(ctx context.Context, j *Job) error {
 	}
 	wg.Wait()
 	if lost.Load() {
-		return ErrLost
+		return 0, ErrLost
 	}
-	return context.Cause(ctx)
+	return r.pend(), context.Cause(ctx)
 }

@@ -102,8 +102,8 @@ type engine interface {
 	// stats adds what the engine knows to a snapshot.
 	stats(*Stats)
 	// bulk carries out a Bulk that was checked, of whose rows it has the seeder fill
-	// in the seeds, and returns how many of them devices have computed.
-	bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error)
+	// in the seeds.
+	bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error)
 	// pin returns memory for Bulks, and install makes keys ready for them.
 	pin(n int) (*Pinned, error)
 	install(k *BulkKeys) error

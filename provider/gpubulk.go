@@ -38,52 +38,43 @@ func (e *gpuEngine) install(k *BulkKeys) error {
 }
 
 // bulk implements engine.
-func (e *gpuEngine) bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error) {
+func (e *gpuEngine) bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error) {
 	kind := e.kinds[bulkOperations[b.Operation]][b.Scheme]
 	if kind == nil {
 		return e.cpu.bulk(ctx, b, s)
 	}
 	c := newChecker(e, b)
-	job := &gpu.Job{Kind: kind, Rows: b.Rows, Input: b.Input, Output: b.Output, Status: b.Status, Index: b.Index, Before: s.await, After: c.sample}
+	job := &gpu.Job{Kind: kind, Rows: b.Rows, Input: b.Input, Output: b.Output, Status: b.Status, Index: b.Index, Before: s.await, After: c.chunk}
 	if b.Keys != nil {
 		job.Table = b.Keys.table.(*gpu.Table)
 	}
-	err = e.gpu.Run(ctx, job)
+	pending, err := e.gpu.Run(ctx, job)
 	c.stop()
 	switch {
 	case errors.Is(err, gpu.ErrLost):
-		return 0, ErrMemoryLost
+		return bulkCounts{}, ErrMemoryLost
 	case err != nil:
-		return 0, fmt.Errorf("provider: %w", err)
+		return bulkCounts{}, fmt.Errorf("provider: %w", err)
+	case c.wrong.Load():
+		e.faulted.Add(uint64(b.Rows))
+		return e.cpu.bulk(ctx, b, s)
+	case pending == 0:
+		return bulkCounts{byGPU: b.Rows, invalid: int(c.invalid.Load())}, nil
 	}
-	for i := range b.Rows {
-		if b.status(i) == BulkInvalidKey { // the device's word alone does not count
-			c.row(i, gpuOfNone)
-		}
-	}
-	wrong := c.wrong.Load()
-	wanted := func(i int) bool { return wrong || b.status(i) == gpu.StatusPending }
-	left := 0
-	for i := range b.Rows {
-		if wanted(i) {
-			left++
-		}
-	}
-	e.faulted.Add(uint64(left))
-	return b.Rows - left, e.cpu.rows(ctx, b, s, wanted)
+	e.faulted.Add(uint64(pending))
+	invalid, err := e.cpu.rows(ctx, b, s, func(i int) bool { return b.status(i) == gpu.StatusPending })
+	return bulkCounts{byGPU: b.Rows - pending, invalid: int(c.invalid.Load()) + invalid}, err
 }
 
-// gpuOfNone is a device's number where it is not known which one made a row.
-const gpuOfNone = -1
-
-// A checker computes a share of a Bulk's rows again, on processors of its own.
+// A checker looks at each chunk that a device has computed, and computes a share of
+// its rows again, on processors of its own.
 type checker struct {
 	engine  *gpuEngine
 	bulk    *Bulk
 	samples chan sample
 	running sync.WaitGroup
+	invalid atomic.Int64 // rows with an invalid key, by the devices' word
 	wrong   atomic.Bool
-	devices sync.Map // that took part
 }
 
 // A sample is a row to check and the device that made it.
@@ -107,19 +98,40 @@ func (c *checker) stop() {
 	c.running.Wait()
 }
 
-// sample picks rows of a chunk that a device has computed, so that every so many
-// results of all are checked.
-func (c *checker) sample(first, n, device int) {
+// chunk picks rows of a chunk that a device has computed: so that every so many
+// results of all are checked, and all that are said to have an invalid key, for
+// which the device's word alone does not count.
+func (c *checker) chunk(first, n, device int) {
 	e := c.engine
-	c.devices.Store(device, nil)
 	end := e.results.Add(uint64(n))
-	if e.every == 0 {
+	if e.every != 0 {
+		start := end - uint64(n)
+		for at := start + e.every - start%e.every; at <= end; at += e.every {
+			c.samples <- sample{first + int(at-start) - 1, device}
+		}
+	}
+	if allZero(c.bulk.Status[bulkStatusSize*first : bulkStatusSize*(first+n)]) {
 		return
 	}
-	start := end - uint64(n)
-	for at := start + e.every - start%e.every; at <= end; at += e.every {
-		c.samples <- sample{first + int(at-start) - 1, device}
+	for i := first; i < first+n; i++ {
+		if c.bulk.status(i) != BulkDone {
+			c.invalid.Add(1)
+			c.samples <- sample{i, device}
+		}
 	}
+}
+
+// zeros is what statuses are compared with; they are none of them secret.
+var zeros [1 << 16]byte
+
+// allZero is fast where almost all are: it is between a device and its next chunk.
+func allZero(b []byte) bool {
+	for ; len(b) > len(zeros); b = b[len(zeros):] {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
+			return false
+		}
+	}
+	return bytes.Equal(b, zeros[:len(b)])
 }
 
 // row computes a row again and compares.
@@ -140,13 +152,5 @@ func (c *checker) row(i, device int) {
 	if c.wrong.CompareAndSwap(false, true) {
 		e.mismatches.Add(1)
 	}
-	reason := fmt.Errorf("bulk %s of %s", made.op, made.scheme.Name())
-	if device != gpuOfNone {
-		e.gpu.Refuse(device, reason)
-		return
-	}
-	c.devices.Range(func(d, _ any) bool {
-		e.gpu.Refuse(d.(int), reason)
-		return true
-	})
+	e.gpu.Refuse(device, fmt.Errorf("bulk %s of %s", made.op, made.scheme.Name()))
 }

@@ -107,7 +107,7 @@ func (r *router) serve(ctx context.Context, batch []request) {
 }
 
 // bulk leaves all Bulks to the GPUs, in whose place the CPU does them if need be.
-func (r *router) bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error) {
+func (r *router) bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error) {
 	return r.gpu.bulk(ctx, b, s)
 }
 
