@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 )
 
 // How long to wait before accepting again after an error that passes: twice as
@@ -61,10 +63,11 @@ func (s *Server) isDraining() bool {
 // admit starts a connection's handshake, or sheds the connection if a limit is
 // reached: new ones are turned away rather than all made slow.
 func (s *Server) admit(raw net.Conn) {
-	c := newConn(s, raw)
-	limit, value := s.enter(c)
+	live := s.live.Load()
+	c := newConn(s, raw, time.Duration(live.timeouts.Write))
+	limit, value := s.enter(c, live.limits)
 	if limit == "" {
-		go s.handshake(c)
+		go s.handshake(c, live)
 		return
 	}
 	raw.Close()
@@ -74,21 +77,21 @@ func (s *Server) admit(raw net.Conn) {
 }
 
 // enter takes c into the books, or names the limit that is reached.
-func (s *Server) enter(c *conn) (limit string, value int) {
+func (s *Server) enter(c *conn, limits config.Limits) (limit string, value int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.draining:
 		return "draining", 0
-	case len(s.conns) >= s.limits.Connections:
+	case len(s.conns) >= limits.Connections:
 		s.stats.Shed++
-		return "limits.connections", s.limits.Connections
-	case s.handshaking >= s.limits.Handshakes:
+		return "limits.connections", limits.Connections
+	case s.handshaking >= limits.Handshakes:
 		s.stats.Shed++
-		return "limits.handshakes", s.limits.Handshakes
-	case s.sources[c.source] >= s.limits.HandshakesPerSource:
+		return "limits.handshakes", limits.Handshakes
+	case s.sources[c.source] >= limits.HandshakesPerSource:
 		s.stats.Shed++
-		return "limits.handshakes_per_source", s.limits.HandshakesPerSource
+		return "limits.handshakes_per_source", limits.HandshakesPerSource
 	}
 	s.conns[c] = struct{}{}
 	s.handshaking++

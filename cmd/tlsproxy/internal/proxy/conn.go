@@ -28,8 +28,8 @@ type conn struct {
 	writeSet     atomic.Bool   // a deadline set from above is in force
 }
 
-func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{Conn: raw, server: s, source: sourceOf(raw.RemoteAddr()), writeTimeout: time.Duration(s.timeouts.Write)}
+func newConn(s *Server, raw net.Conn, writeTimeout time.Duration) *conn {
+	return &conn{Conn: raw, server: s, source: sourceOf(raw.RemoteAddr()), writeTimeout: writeTimeout}
 }
 
 // sourceOf is a client's address without its port; of IPv6 only the first 64

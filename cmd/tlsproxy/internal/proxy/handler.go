@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/internal/panics"
@@ -23,12 +24,13 @@ import (
 // handler answers requests from the backends.
 type handler struct {
 	server    *Server
+	timeouts  config.Timeouts
 	proxy     *httputil.ReverseProxy
 	accessLog bool
 }
 
-func newHandler(s *Server, o Options) *handler {
-	h := &handler{server: s, accessLog: o.Config.Log.Requests}
+func newHandler(s *Server, live *setup, o Options) *handler {
+	h := &handler{server: s, timeouts: live.timeouts, accessLog: o.Config.Log.Requests}
 	h.proxy = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      o.Backends,
@@ -59,7 +61,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.endRequest()
 	defer h.panicked(r)
-	x := newExchange(s, w, r)
+	x := newExchange(s, h.timeouts, w, r)
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if h.logsRequests() {
 		defer func() { h.logRequest(x, r) }()

@@ -20,7 +20,7 @@ import (
 // handshake runs in a goroutine of its own from accept until the connection is
 // handed to the HTTP server or closed. The context bounds it: unlike deadlines
 // it also reaches a key exchange that is waiting to be computed.
-func (s *Server) handshake(c *conn) {
+func (s *Server) handshake(c *conn, live *setup) {
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {
@@ -29,11 +29,12 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.base, time.Duration(s.timeouts.Handshake))
+	timeout := time.Duration(live.timeouts.Handshake)
+	ctx, cancel := context.WithTimeout(s.base, timeout)
 	defer cancel()
-	t := tls.Server(c, s.tls)
+	t := tls.Server(c, live.tls)
 	if err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault)); err != nil {
-		s.handshakeFailed(c, t, err)
+		s.handshakeFailed(c, t, err, timeout)
 		return
 	}
 	s.handshakeSucceeded(t.ConnectionState().CurveID)
@@ -58,11 +59,11 @@ func (s *Server) handshakeSucceeded(group tls.CurveID) {
 }
 
 // handshakeFailed logs why, and closes the connection.
-func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
+func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error, timeout time.Duration) {
 	answerPlainHTTP(err)
 	state := t.ConnectionState()
 	c.Close()
-	f := failure{err: err, conn: c, state: state, timeout: time.Duration(s.timeouts.Handshake)}
+	f := failure{err: err, conn: c, state: state, timeout: timeout}
 	if f.silent() {
 		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())
 		return
