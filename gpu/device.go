@@ -46,22 +46,6 @@ func (d *device) shape() kernels.Device {
 	return kernels.Device{Multiprocessors: d.info.Multiprocessors}
 }
 
-// sizes returns the bytes of a buffer that holds a full batch of any kind, and of the scratch memory that such batches take.
-func (d *device) sizes() (buffer, scratch int, err error) {
-	var plan kernels.Plan
-	for _, k := range d.engine.kinds {
-		buffer = max(buffer, k.bufferSize())
-		// The scratch memory of a plan does not always grow with the batch, since its shape changes: try sizes of all orders.
-		for n := k.capacity; n > 0; n /= 2 {
-			if err := k.set.Plan(&plan, k.operation, n, d.shape(), kernels.Options{}); err != nil {
-				return 0, 0, err
-			}
-			scratch = max(scratch, plan.ScratchSize)
-		}
-	}
-	return buffer, scratch, nil
-}
-
 // expected says when a row of a kind that joins now is expected back, in nanoseconds. A device that has not been measured is tried.
 func (d *device) expected(s *session, k *Kind) float64 {
 	ahead := float64(s.open.Load()) / float64(len(s.workers))

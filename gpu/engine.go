@@ -32,7 +32,7 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{config: cfg, closing: make(chan struct{})}
-	if e.kinds, err = newKinds(cfg.Sets, cfg.Capacity); err != nil {
+	if e.kinds, err = newKinds(&cfg); err != nil {
 		return nil, err
 	}
 	for i := range cfg.Probes {
@@ -128,7 +128,7 @@ func (e *Engine) openAll() error {
 // Kind returns the kind of an operation of the parameter set of degree n.
 func (e *Engine) Kind(n int, op Operation) (*Kind, error) {
 	for _, k := range e.kinds {
-		if k.set.N() == n && k.operation == op {
+		if k.set == n && k.operation == op {
 			return k, nil
 		}
 	}

@@ -40,8 +40,8 @@ func excused(err error) bool {
 func TestEveryCallSiteFails(t *testing.T) {
 	sim, cfg := simulated(t)
 	g := newGenerator()
-	kinds := []Operation{Encaps, Decaps}
-	var inputs, wants [2][]byte
+	kinds := []Operation{Encaps, Decaps, ServerExchange}
+	var inputs, wants [3][]byte
 	for i, op := range kinds {
 		inputs[i], wants[i] = g.row(t, 653, op)
 	}

@@ -39,13 +39,16 @@ var ErrLost = errors.New("gpu: the device hangs and may still write to the job's
 
 // rowSizes returns the bytes of the job's rows.
 func (j *Job) rowSizes() (input, output int) {
-	return j.Kind.set.InputSize(j.Kind.operation, j.Table != nil), j.Kind.output
+	return j.Kind.kem.set.InputSize(j.Kind.kem.operation, j.Table != nil), j.Kind.output
 }
 
 // check says what is wrong with a job.
 func (j *Job) check(e *Engine) error {
 	if j.Kind == nil || j.Rows < 1 {
 		return fmt.Errorf("gpu: a Job needs a Kind and a row at least")
+	}
+	if j.Kind.kem == nil {
+		return fmt.Errorf("gpu: there are no Jobs of %v, only of a KEM's operations", j.Kind)
 	}
 	if j.Table != nil && j.Table.kind != j.Kind {
 		return fmt.Errorf("gpu: a Job of %v with a Table for %v", j.Kind, j.Table.kind)

@@ -188,16 +188,16 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 			return err
 		}
 	}
-	if err := k.set.Plan(&g.plan, k.operation, n, s.device.shape(), options); err != nil {
+	if err := k.kem.set.Plan(&g.plan, k.kem.operation, n, s.device.shape(), options); err != nil {
 		return err
 	}
 	results := aligned(g.plan.InputSize)
-	size := results + statuses(n) + g.plan.OutputSize
+	size := results + k.statuses(n) + g.plan.OutputSize
 	if err := errors.Join(l.grow(&g.memory, size), l.grow(&g.scratch, g.plan.ScratchSize), l.grow(&g.index, len(r.Index)/r.Rows*n)); err != nil {
 		return err
 	}
 	at := addresses{
-		kernels.Input: g.memory.at, kernels.Status: g.memory.at.Offset(results), kernels.Output: g.memory.at.Offset(results + statuses(n)),
+		kernels.Input: g.memory.at, kernels.Status: g.memory.at.Offset(results), kernels.Output: g.memory.at.Offset(results + k.statuses(n)),
 		kernels.Scratch: g.scratch.at, kernels.Table: table, kernels.Index: g.index.at,
 	}
 	input, output := r.rowSizes()
@@ -214,7 +214,7 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 	if err := errors.Join(s.api.EventRecord(g.copied, l.in), s.api.StreamWaitEvent(compute, g.copied)); err != nil {
 		return err
 	}
-	if err := l.launch(&g.plan, &at, compute); err != nil {
+	if err := l.launch(g.plan.Launches, &at, compute); err != nil {
 		return err
 	}
 	if err := errors.Join(s.api.EventRecord(g.computed, compute), s.api.StreamWaitEvent(l.out, g.computed)); err != nil {

@@ -309,10 +309,14 @@ func openSession(d *device) (s *session, err error) {
 	if _, _, err = s.api.MemInfo(); err != nil { // a spoilt context says so
 		return s, err
 	}
-	if err = s.load(); err != nil {
+	need, err := d.need()
+	if err != nil {
 		return s, err
 	}
-	if err = s.allocate(); err != nil {
+	if err = s.load(need.modules); err != nil {
+		return s, err
+	}
+	if err = s.allocate(need.buffer, need.scratch); err != nil {
 		return s, err
 	}
 	if err = s.probe(); err != nil {
@@ -321,10 +325,8 @@ func openSession(d *device) (s *session, err error) {
 	return s, s.api.CtxSetCurrent(0)
 }
 
-// load loads the modules of the sets that are served.
-func (s *session) load() error {
-	for _, n := range s.device.engine.config.Sets {
-		module := kernels.Module{N: n, Multiplication: kernels.MMA}
+func (s *session) load(modules []kernels.Module) error {
+	for _, module := range modules {
 		text, err := module.PTX()
 		if err != nil {
 			return err
@@ -339,13 +341,9 @@ func (s *session) load() error {
 	return nil
 }
 
-// allocate makes the buffers and the workers, in this order: memory is freed when the streams that use it have come to rest.
-func (s *session) allocate() error {
+// allocate makes the buffers, of so many bytes, and the workers, in this order: memory is freed when the streams that use it have come to rest.
+func (s *session) allocate(size, scratch int) error {
 	e := s.device.engine
-	size, scratch, err := s.device.sizes()
-	if err != nil {
-		return err
-	}
 	for range e.config.Buffers {
 		memory, err := s.api.HostAlloc(size)
 		if err != nil {
@@ -389,7 +387,7 @@ func (s *session) probe() error {
 		if err := s.workers[0].run(k, 1, buffer); err != nil {
 			return err
 		}
-		if status, output := host[k.results], host[k.results+statuses(1):][:k.output]; status != 0 || string(output) != string(p.Output) {
+		if statuses, output := host[k.results:][:statusSize*k.words], host[k.results+k.statuses(1):][:k.output]; slices.Max(statuses) != 0 || string(output) != string(p.Output) {
 			return fmt.Errorf("%w: probe of %v", errMismatch, k)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ctrutls/ctrutls/gpu"
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
 // pin implements engine.
@@ -77,16 +78,23 @@ type checker struct {
 	wrong   atomic.Bool
 }
 
-// A sample is a row to check and the device that made it.
-type sample struct{ row, device int }
+// A sample is rows to check, at most sampleRows, and the device that made them.
+type sample struct {
+	rows   []int
+	device int
+}
+
+// sampleRows is how many keys the CPU makes best at once, which without company cost
+// eight times as much.
+const sampleRows = ctruprime.MaxKeyGroup
 
 func newChecker(e *gpuEngine, b *Bulk) *checker {
 	n := max(runtime.GOMAXPROCS(0)/2, 1)
-	c := &checker{engine: e, bulk: b, samples: make(chan sample, 64*n)}
+	c := &checker{engine: e, bulk: b, samples: make(chan sample, 2*n)}
 	for range n {
 		c.running.Go(func() {
 			for s := range c.samples {
-				c.row(s.row, s.device)
+				c.check(s)
 			}
 		})
 	}
@@ -103,21 +111,31 @@ func (c *checker) stop() {
 // which the device's word alone does not count.
 func (c *checker) chunk(first, n, device int) {
 	e := c.engine
+	picked := sample{device: device}
+	pick := func(row int) {
+		picked.rows = append(picked.rows, row)
+		if len(picked.rows) == sampleRows {
+			c.samples <- picked
+			picked.rows = nil
+		}
+	}
 	end := e.results.Add(uint64(n))
 	if e.every != 0 {
 		start := end - uint64(n)
 		for at := start + e.every - start%e.every; at <= end; at += e.every {
-			c.samples <- sample{first + int(at-start) - 1, device}
+			pick(first + int(at-start) - 1)
 		}
 	}
-	if allZero(c.bulk.Status[bulkStatusSize*first : bulkStatusSize*(first+n)]) {
-		return
-	}
-	for i := first; i < first+n; i++ {
-		if c.bulk.status(i) != BulkDone {
-			c.invalid.Add(1)
-			c.samples <- sample{i, device}
+	if !allZero(c.bulk.Status[bulkStatusSize*first : bulkStatusSize*(first+n)]) {
+		for i := first; i < first+n; i++ {
+			if c.bulk.status(i) != BulkDone {
+				c.invalid.Add(1)
+				pick(i)
+			}
 		}
+	}
+	if len(picked.rows) > 0 {
+		c.samples <- picked
 	}
 }
 
@@ -134,23 +152,36 @@ func allZero(b []byte) bool {
 	return bytes.Equal(b, zeros[:len(b)])
 }
 
-// row computes a row again and compares.
-func (c *checker) row(i, device int) {
+// check computes rows again and compares.
+func (c *checker) check(s sample) {
 	e, b := c.engine, c.bulk
-	e.checked.Add(1)
-	made := b.request(i)
-	again := made
-	again.out = make([]byte, len(made.out))
-	defer clear(again.out)
-	again.err = encapsulation(&again)
-	if again.err != nil {
-		clear(again.out)
+	e.checked.Add(uint64(len(s.rows)))
+	again := make([]request, len(s.rows))
+	for j, i := range s.rows {
+		again[j] = b.request(i)
+		again[j].out = make([]byte, len(again[j].out))
 	}
-	if invalid := b.status(i) != BulkDone; invalid == (again.err != nil) && bytes.Equal(again.out, made.out) {
-		return
+	for _, piece := range cut(again) {
+		e.cpu.piece(context.Background(), piece)
 	}
+	for j, i := range s.rows {
+		r := &again[j]
+		if r.err != nil {
+			clear(r.out)
+		}
+		invalid := b.status(i) != BulkDone
+		if invalid != (r.err != nil) || !bytes.Equal(r.out, row(b.Output, b.OutputSize(), i)) {
+			c.refuse(s.device)
+		}
+		clear(r.out)
+	}
+}
+
+// refuse takes note of a wrong row.
+func (c *checker) refuse(device int) {
+	e, b := c.engine, c.bulk
 	if c.wrong.CompareAndSwap(false, true) {
 		e.mismatches.Add(1)
 	}
-	e.gpu.Refuse(device, fmt.Errorf("bulk %s of %s", made.op, made.scheme.Name()))
+	e.gpu.Refuse(device, fmt.Errorf("bulk %s of %s", bulkOperations[b.Operation], b.Scheme.Name()))
 }

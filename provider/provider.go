@@ -204,6 +204,20 @@ func (p *Provider) GenerateKey(ctx context.Context, s *ctruprime.Scheme) (sk []b
 	return p.do(ctx, request{op: opGenerateKey, scheme: s, own: seed[:]})
 }
 
+// FillKeyPool waits until the pool of s holds all the keys that it makes ahead of need:
+// Config.KeyPoolSize of them, but for less than one group. The pool otherwise begins with
+// the first GenerateKey, and refills in the background. Without a pool there is nothing
+// to wait for.
+func (p *Provider) FillKeyPool(ctx context.Context, s *ctruprime.Scheme) error {
+	if err := p.known(s); err != nil {
+		return err
+	}
+	if pool := p.pools[s]; pool != nil {
+		return pool.fill(ctx)
+	}
+	return nil
+}
+
 // Encapsulate makes a shared key of 32 bytes for the packed public key pk
 // (s.PublicKeySize() bytes) and its ciphertext of s.CiphertextSize() bytes. An
 // invalid public key is a *PeerError.
