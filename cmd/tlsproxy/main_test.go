@@ -370,8 +370,8 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestSignals: the first one drains, and the process ends well; the second
-// ends it at once.
+// TestSignals: SIGHUP reloads. The first SIGTERM drains, and the process ends
+// well; the second ends it at once.
 func TestSignals(t *testing.T) {
 	entered := make(chan bool, 1)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -398,6 +398,8 @@ func TestSignals(t *testing.T) {
 			})
 			<-entered
 		}
+		process.Process.Signal(syscall.SIGHUP)
+		log.find(`msg=reloaded (because=SIGHUP)`)
 		ended := make(chan error, 1)
 		process.Process.Signal(syscall.SIGTERM)
 		log.find(`msg=draining because="terminated( signal received)?"`)

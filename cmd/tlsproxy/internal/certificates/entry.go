@@ -15,6 +15,7 @@ import (
 
 // Info describes a certificate.
 type Info struct {
+	Source              int      // the index of the Source that named it
 	File                string   // of its chain; "" if it is held in memory only
 	Names               []string // host names and IP addresses that it is valid for, else its common name
 	Algorithm           string   // of its key

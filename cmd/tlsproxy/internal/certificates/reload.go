@@ -67,12 +67,14 @@ func (s *Store) Reload(sources []Source, all bool) (*Store, []*Fault, error) {
 	}
 	r.load(tasks)
 	shareIssuers(tasks)
+	var sourceOf []int
 	for _, t := range tasks {
 		if t.fault != nil {
 			r.faults = append(r.faults, t.fault)
 		}
 		if t.entry != nil {
 			next.entries = append(next.entries, t.entry)
+			sourceOf = append(sourceOf, t.source)
 		}
 	}
 	next.faults = r.faults
@@ -81,6 +83,9 @@ func (s *Store) Reload(sources []Source, all bool) (*Store, []*Fault, error) {
 	}
 	if _, err := next.indexed(); err != nil {
 		return nil, nil, err
+	}
+	for i := range next.infos {
+		next.infos[i].Source = sourceOf[i]
 	}
 	s.retire(next)
 	return next, r.faults, nil

@@ -24,6 +24,7 @@ type Store struct {
 	sources []Source
 	listed  map[Source]listing
 	entries []*entry            // each once, in the order of sources
+	infos   []Info              // of entries
 	byName  map[string][]*entry // lower case; "*.example.com" for a wildcard
 	first   []*entry            // for clients that ask for no name, or for one that is not here
 	faults  []*Fault            // of the reading that made it
@@ -81,17 +82,28 @@ func (s *Store) indexed() (*Store, error) {
 		if shares {
 			s.first = append(s.first, e)
 		}
+		s.infos = append(s.infos, e.info)
 	}
 	return s, nil
 }
 
-// Certificates describes what the Store holds, in the order in which it was named.
-func (s *Store) Certificates() []Info {
-	all := make([]Info, len(s.entries))
-	for i, e := range s.entries {
-		all[i] = e.info
+// Certificates describes what the Store holds, in the order in which it was
+// named. The slice is the Store's own.
+func (s *Store) Certificates() []Info { return s.infos }
+
+// Since counts the certificates that s has and before did not, and the other way
+// round. A renewed one is both.
+func (s *Store) Since(before *Store) (added, removed int) {
+	known := make(map[*entry]bool, len(before.entries))
+	for _, e := range before.entries {
+		known[e] = true
 	}
-	return all
+	for _, e := range s.entries {
+		if !known[e] {
+			added++
+		}
+	}
+	return added, len(before.entries) - (len(s.entries) - added)
 }
 
 // Certificate chooses for one handshake; it has the form of

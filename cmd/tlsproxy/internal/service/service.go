@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,12 +15,13 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
 // Service is a proxy that listens.
 type Service struct {
-	plan      *Plan
+	plan      atomic.Pointer[Plan]
 	log       *slog.Logger
 	provider  *provider.Provider
 	pool      *backend.Pool
@@ -27,12 +29,19 @@ type Service struct {
 	listeners []net.Listener
 	operation operation
 	draining  atomic.Bool
+
+	configuration watch.Stamp // of the file when it was last read
+	files         watch.Files // the same of what it names, but for the certificates
 }
+
+// current is the Plan that the proxy goes by.
+func (s *Service) current() *Plan { return s.plan.Load() }
 
 // Start opens the listeners and everything behind them; connections wait until
 // Run. A Service that was started has to be Run.
 func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
-	s := &Service{plan: p, log: logger}
+	s := &Service{log: logger, files: p.files, configuration: p.configuration}
+	s.plan.Store(p)
 	err := s.listen()
 	if err == nil {
 		err = s.openOperation()
@@ -45,20 +54,35 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	if s.pool, err = backend.New(p.backends(logger)); err != nil {
+	if err := s.openBackends(p); err != nil {
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: logger, Observer: s.operation.metrics})
+	s.proxy = proxy.New(s.options(p))
 	return s, nil
 }
 
+// openBackends makes the pool that a Plan wants.
+func (s *Service) openBackends(p *Plan) error {
+	pool, err := backend.New(p.backends(s.log))
+	if err != nil {
+		return err
+	}
+	s.pool = pool
+	return nil
+}
+
+// options are what the proxy is told of a Plan.
+func (s *Service) options(p *Plan) proxy.Options {
+	return proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: s.log, Observer: s.operation.metrics}
+}
+
 func (s *Service) listen() error {
-	for i, address := range s.plan.Config.Listen {
+	for i, address := range s.current().Config.Listen {
 		ln, err := net.Listen("tcp", string(address))
 		if err != nil {
-			return s.plan.Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
+			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
 		s.listeners = append(s.listeners, ln)
 	}
@@ -148,11 +172,13 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 
 // Run serves until ctx is done or a listener fails, then drains within the
 // configured time and closes everything. It returns nil if ctx was the reason,
-// even if connections had to be cut: that is logged.
-func (s *Service) Run(ctx context.Context) error {
+// even if connections had to be cut: that is logged. Meanwhile it reads its
+// configuration again when something comes from hangups, which may be nil, and
+// when the configuration says so.
+func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	for _, ln := range s.listeners {
-		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.plan.Config.TLS.CurveIDs()), " "),
-			"backends", len(s.plan.Config.Backends.URLs))
+		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
+			"backends", len(s.current().Config.Backends.URLs))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -165,7 +191,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	}
 	s.operation.serve(fail)
-	<-serveCtx.Done()
+	s.follow(serveCtx, hangups)
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
@@ -181,7 +207,7 @@ func (s *Service) Run(ctx context.Context) error {
 // drain lets what is under way come to its end.
 func (s *Service) drain(cause error) {
 	s.draining.Store(true)
-	within := time.Duration(s.plan.Config.Timeouts.Drain)
+	within := time.Duration(s.current().Config.Timeouts.Drain)
 	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -61,7 +61,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- s.Run(ctx, nil) }()
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -81,7 +81,7 @@ func TestRunEndsWithAListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.listeners[1].Close()
-	if err := s.Run(context.Background()); err == nil || !strings.HasPrefix(err.Error(), "proxy: accepting on 127.0.0.1:") {
+	if err := s.Run(context.Background(), nil); err == nil || !strings.HasPrefix(err.Error(), "proxy: accepting on 127.0.0.1:") {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -146,12 +146,16 @@ func TestWarnings(t *testing.T) {
 				c.TLS.Groups = append(c.TLS.Groups, config.Group(id))
 			}
 		})
-		p.certs = []*tls.Certificate{certificate(t, test.from, test.to)}
+		store, err := certificates.NewStore([]*tls.Certificate{certificate(t, test.from, test.to)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.store = store
 		got := p.Warnings()
 		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want)) {
 			t.Errorf("got %q, want one that begins with %q", got, test.want)
 		}
-		if line := p.Certificates()[0]; !strings.HasPrefix(line, "only.a.common.name, ECDSA, valid until ") {
+		if line := p.Certificates()[0]; !strings.HasPrefix(line, "certificates[0]: only.a.common.name, ECDSA, valid until ") {
 			t.Error(line)
 		}
 	}

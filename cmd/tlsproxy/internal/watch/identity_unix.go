@@ -1,6 +1,6 @@
 //go:build unix
 
-package certificates
+package watch
 
 import (
 	"os"
