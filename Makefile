@@ -72,6 +72,7 @@ test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(GPU_PACKAGES)
+	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy
 
 test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and its header against those of toolkits
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev

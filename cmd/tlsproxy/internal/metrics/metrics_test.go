@@ -77,7 +77,7 @@ func TestState(t *testing.T) {
 		return State{Proxy: proxy.Stats{Open: 5}, Certificates: 2, CertificateExpiry: time.Unix(1_900_000_000, 0), KeyExchanges: provider.Stats{
 			Operations: []provider.OperationStats{{Scheme: "CTRU-Prime-761", Operation: "server-exchange", Served: 10, ByGPU: 7, PeerFaults: 2, Failures: 1}},
 			GPU: &provider.GPUStats{Full: 3, Mismatches: 1, Devices: []provider.DeviceStats{{Number: 1, Name: "NVIDIA H200", PCIBusID: "0000:17:00.0",
-				ComputeCapability: "9.0", State: "refused: wrong result", LatencyP99: 2 * time.Millisecond}}}}}
+				ComputeCapability: "9.0", State: "refused: wrong result", LatencyP99: 2 * time.Millisecond, Temperature: new(61.5)}}}}}
 	})
 	compare(t, m, `
 # HELP tlsproxy_certificate_expiry_timestamp_seconds When the certificate expires that expires first.
@@ -101,6 +101,9 @@ tlsproxy_gpu_state{device="1",state="open"} 0
 tlsproxy_gpu_state{device="1",state="refused"} 1
 tlsproxy_gpu_state{device="1",state="reopening"} 0
 tlsproxy_gpu_state{device="1",state="stalled"} 0
+# HELP tlsproxy_gpu_temperature_celsius Temperature of the GPU's chip.
+# TYPE tlsproxy_gpu_temperature_celsius gauge
+tlsproxy_gpu_temperature_celsius{device="1"} 61.5
 # HELP tlsproxy_gpu_info 1, for each GPU that is used.
 # TYPE tlsproxy_gpu_info gauge
 tlsproxy_gpu_info{compute_capability="9.0",device="1",name="NVIDIA H200",pci_bus_id="0000:17:00.0"} 1
@@ -108,7 +111,7 @@ tlsproxy_gpu_info{compute_capability="9.0",device="1",name="NVIDIA H200",pci_bus
 # TYPE tlsproxy_gpu_wrong_results_total counter
 tlsproxy_gpu_wrong_results_total 1
 `, "tlsproxy_certificate_expiry_timestamp_seconds", "tlsproxy_connections", "tlsproxy_kem_operation_failures_total", "tlsproxy_kem_operations_total",
-		"tlsproxy_gpu_state", "tlsproxy_gpu_info", "tlsproxy_gpu_wrong_results_total")
+		"tlsproxy_gpu_state", "tlsproxy_gpu_temperature_celsius", "tlsproxy_gpu_power_watts", "tlsproxy_gpu_info", "tlsproxy_gpu_wrong_results_total")
 	if problems, err := testutil.GatherAndLint(m.Gatherer()); err != nil || len(problems) != 0 {
 		t.Errorf("against Prometheus' conventions: %v, %v", problems, err)
 	}

@@ -59,6 +59,10 @@ var (
 	hangsDesc        = describe("gpu_hangs_total", "Times that the GPU hung.", deviceLabels...)
 	resetsDesc       = describe("gpu_resets_total", "Resets of the GPU's CUDA context.", deviceLabels...)
 	medianDesc       = describe("gpu_batch_duration_median_seconds", "Time that half of all batches stay below, from pinned memory to pinned memory.", deviceLabels...)
+	memoryUsedDesc   = describe("gpu_memory_used_bytes", "Memory of the GPU that is in use, by all processes.", deviceLabels...)
+	utilizationDesc  = describe("gpu_utilization_ratio", "Share of the latest second or less in which the GPU ran a kernel, of any process.", deviceLabels...)
+	temperatureDesc  = describe("gpu_temperature_celsius", "Temperature of the GPU's chip.", deviceLabels...)
+	powerDesc        = describe("gpu_power_watts", "What the GPU draws.", deviceLabels...)
 	tailDesc         = describe("gpu_batch_duration_p99_seconds", "The same for 99 % of them.", deviceLabels...)
 )
 
@@ -129,6 +133,14 @@ func (c collection) device(d *provider.DeviceStats) {
 		c.gauge(deviceStateDesc, value, number, name)
 	}
 	c.gauge(deviceMemoryDesc, float64(d.Memory), number)
+	if d.MemoryUsed != nil {
+		c.gauge(memoryUsedDesc, float64(*d.MemoryUsed), number)
+	}
+	for desc, value := range map[*prometheus.Desc]*float64{utilizationDesc: d.Utilization, temperatureDesc: d.Temperature, powerDesc: d.Power} {
+		if value != nil {
+			c.gauge(desc, *value, number)
+		}
+	}
 	c.gauge(inFlightDesc, float64(d.InFlight), number)
 	c.count(batchesDesc, d.Batches, number)
 	c.count(rowsDesc, d.Rows, number)

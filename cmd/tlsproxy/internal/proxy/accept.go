@@ -7,8 +7,6 @@ import (
 	"net"
 	"syscall"
 	"time"
-
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 )
 
 // How long to wait before accepting again after an error that passes: twice as
@@ -63,22 +61,27 @@ func (s *Server) isDraining() bool {
 // admit starts a connection's handshake, or sheds the connection if a limit is
 // reached: new ones are turned away rather than all made slow.
 func (s *Server) admit(raw net.Conn) {
-	live := s.live.Load()
-	c := newConn(s, raw, time.Duration(live.timeouts.Write))
-	limit, value := s.enter(c, live.limits)
+	c := newConn(s, raw)
+	limit, value := s.enter(c)
 	if limit == "" {
-		go s.handshake(c, live)
+		go s.handshake(c)
 		return
 	}
 	raw.Close()
+	s.noteShed(raw.RemoteAddr(), limit, value)
+}
+
+// noteShed tells of a connection that a limit has cost.
+func (s *Server) noteShed(remote net.Addr, limit string, value int) {
 	s.observer.ObserveShed(limit)
 	s.limiters.shed.Log(slog.LevelWarn, "connection shed", func() []slog.Attr {
-		return []slog.Attr{slog.String("remote", raw.RemoteAddr().String()), slog.String("limit", limit), slog.Int("value", value)}
+		return []slog.Attr{slog.String("remote", remote.String()), slog.String("limit", limit), slog.Int("value", value)}
 	})
 }
 
 // enter takes c into the books, or names the limit that is reached.
-func (s *Server) enter(c *conn, limits config.Limits) (limit string, value int) {
+func (s *Server) enter(c *conn) (limit string, value int) {
+	limits := &c.live.limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

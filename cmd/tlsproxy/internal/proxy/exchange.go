@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
@@ -30,8 +31,10 @@ type exchange struct {
 
 	status   int // 0: none sent yet
 	written  int64
+	pool     *backend.Pool // nil: not found yet
 	backend  string
 	hijacked bool
+	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
 }
 
 type exchangeKey struct{}
@@ -138,7 +141,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	return newTunnel(c, rw.Reader, x.tunnelTimeout), rw, nil
+	return newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel), rw, nil
 }
 
 // requestBody bounds how long the next bytes of a body may take to come. The

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/internal/panics"
@@ -20,7 +21,7 @@ import (
 // handshake runs in a goroutine of its own from accept until the connection is
 // handed to the HTTP server or closed. The context bounds it: unlike deadlines
 // it also reaches a key exchange that is waiting to be computed.
-func (s *Server) handshake(c *conn, live *setup) {
+func (s *Server) handshake(c *conn) {
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {
@@ -29,16 +30,25 @@ func (s *Server) handshake(c *conn, live *setup) {
 			c.Close()
 		}
 	}()
-	timeout := time.Duration(live.timeouts.Handshake)
-	ctx, cancel := context.WithTimeout(s.base, timeout)
+	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
 	defer cancel()
-	t := tls.Server(c, live.tls)
-	if err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault)); err != nil {
-		s.handshakeFailed(c, t, err, timeout)
+	t := tls.Server(c, c.live.tls)
+	err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault))
+	if errors.Is(err, errPassthrough) {
+		s.relayWhole(c)
 		return
 	}
-	s.handshakeSucceeded(c, t.ConnectionState())
+	if err != nil {
+		s.handshakeFailed(c, t, err)
+		return
+	}
+	state := t.ConnectionState()
+	s.handshakeSucceeded(c, state)
 	c.finishHandshake()
+	if c.host.Mode == config.ModeTCP {
+		s.relayTLS(c, t, state)
+		return
+	}
 	s.queue.deliver(t)
 }
 
@@ -60,11 +70,11 @@ func (s *Server) handshakeSucceeded(c *conn, state tls.ConnectionState) {
 }
 
 // handshakeFailed logs why, and closes the connection.
-func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error, timeout time.Duration) {
+func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	answerPlainHTTP(err)
 	state := t.ConnectionState()
 	c.Close()
-	f := failure{err: err, conn: c, state: state, timeout: timeout}
+	f := failure{err: err, conn: c, state: state, timeout: time.Duration(c.live.timeouts.Handshake)}
 	if f.silent() {
 		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())
 		return

@@ -17,13 +17,14 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
 // Options configure a Server. All but Logger and Observer are required.
 type Options struct {
 	Config       *config.Config
 	Certificates *certificates.Store
-	Backends     http.RoundTripper
+	Hosts        *routing.Table
 	Logger       *slog.Logger // nil: slog.Default()
 	Observer     Observer     // nil: nobody
 }
@@ -120,12 +121,31 @@ func (s *Server) httpServer() *http.Server {
 		MaxHeaderBytes:    int(first.limits.HeaderBytes),
 		ErrorLog:          log.New(withoutPanics{s.limiters.server}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
+		ConnContext:       withConn,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams},
 		Protocols:         new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	return server
+}
+
+type connKey struct{}
+
+// withConn lets requests know their connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c.(*tls.Conn).NetConn().(*conn))
+}
+
+func connOf(ctx context.Context) *conn { return ctx.Value(connKey{}).(*conn) }
+
+// accessLevel is the level at which requests and connections are logged; it is
+// not ok if they are not.
+func (s *Server) accessLevel() (level slog.Level, ok bool) {
+	if s.live.Load().accessLog {
+		return slog.LevelInfo, true
+	}
+	return slog.LevelDebug, s.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
 // ErrClosed is what Serve returns once Shutdown was called.

@@ -384,7 +384,7 @@ func TestDeadlineFromAbove(t *testing.T) {
 		r := newMemRig(t, func(c *config.Config) { c.Timeouts.Write = minute }, hello)
 		near, far := net.Pipe()
 		defer near.Close()
-		c := newConn(r.server, far, time.Duration(minute))
+		c := newConn(r.server, far)
 		start := time.Now()
 		c.SetWriteDeadline(start.Add(5 * time.Second))
 		if _, err := c.Write([]byte("alert")); err == nil || time.Since(start) != 5*time.Second {

@@ -14,6 +14,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
 // TestUpdate changes backends, certificate and policy under an open connection:
@@ -134,5 +135,9 @@ func (r *rig) replacement(change func(*config.Config)) Options {
 	}
 	c := config.Default()
 	change(c)
-	return Options{Config: c, Certificates: store, Backends: pool, Logger: slog.New(r.log)}
+	table, err := routing.New(c, map[string]*backend.Pool{config.DefaultPool: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Config: c, Certificates: store, Hosts: table, Logger: slog.New(r.log)}
 }

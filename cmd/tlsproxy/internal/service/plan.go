@@ -2,7 +2,6 @@ package service
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,8 +18,8 @@ import (
 type Plan struct {
 	Config *config.Config
 	store  *certificates.Store
-	given  bool           // store is of a certificate in memory, in place of those that the configuration names
-	ca     *x509.CertPool // nil: the system's
+	given  bool                   // store is of a certificate in memory, in place of those that the configuration names
+	pools  map[string]*tls.Config // the policy towards the backends of each
 
 	configuration watch.Stamp           // of the file, before it was read
 	files         watch.Files           // that were read, but for the certificates
@@ -76,16 +75,10 @@ type reading struct {
 func (p *Plan) read(r reading) error {
 	c := p.Config
 	var errs config.Errors
-	if err := checkGroups(c); err != nil {
+	if err := checkGroups(c.TLS.CurveIDs()); err != nil {
 		errs = append(errs, c.Errorf("tls.groups", "%v", err))
 	}
-	p.files.Note(c.Backends.CA)
-	if c.Backends.CA != "" {
-		var err error
-		if p.ca, err = certificates.LoadPool(c.Backends.CA); err != nil {
-			errs = append(errs, c.Errorf("backends.ca", "%v", err))
-		}
-	}
+	errs = append(errs, p.loadPools()...)
 	errs = append(errs, p.readCertificates(r)...)
 	return errs.Sorted()
 }
@@ -124,8 +117,7 @@ func (p *Plan) readCertificates(r reading) (errs config.Errors) {
 }
 
 // checkGroups finds out whether this process can serve the groups.
-func checkGroups(c *config.Config) error {
-	ids := c.TLS.CurveIDs()
+func checkGroups(ids []tls.CurveID) error {
 	if err := groups.RequireHook(ids); err != nil {
 		return err
 	}
@@ -151,6 +143,7 @@ func (p *Plan) Warnings() []string {
 	if !slices.ContainsFunc(ids, groups.Classical) {
 		all = append(all, "tls.groups names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
 	}
+	all = append(all, unusedPools(p.Config)...)
 	return append(all, descriptorWarning(p.Config.Limits)...)
 }
 

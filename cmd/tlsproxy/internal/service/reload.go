@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"reflect"
 	"slices"
 	"time"
 
@@ -123,25 +122,20 @@ func (s *Service) read(before *Plan, o occasion) (*Plan, error) {
 // apply makes the proxy go by next.
 func (s *Service) apply(before, next *Plan) error {
 	next.Config.KeepUntilRestart(before.Config)
-	unused := s.pool
-	if next.sameBackends(before) {
-		unused = nil
-	} else if err := s.openBackends(next); err != nil {
+	pools, err := next.openPools(s.log, before, s.pools)
+	if err != nil {
 		return err
 	}
-	s.proxy.Update(s.options(next))
-	s.plan.Store(next)
-	if unused != nil {
-		unused.Close()
+	options, err := s.options(next, pools)
+	if err != nil {
+		closeOthers(pools, s.pools)
+		return err
 	}
+	s.proxy.Update(options)
+	s.plan.Store(next)
+	closeOthers(s.pools, pools)
+	s.pools = pools
 	return nil
-}
-
-// sameBackends reports whether backends, with their connections and what is known
-// of them, can be taken over from the Plan before.
-func (p *Plan) sameBackends(before *Plan) bool {
-	c, b := p.Config, before.Config
-	return reflect.DeepEqual(c.Backends, b.Backends) && c.Timeouts == b.Timeouts && c.Limits.HeaderBytes == b.Limits.HeaderBytes && p.ca.Equal(before.ca)
 }
 
 // logReload tells what a reload has changed. If nothing has, that is told only

@@ -15,6 +15,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -24,7 +25,7 @@ type Service struct {
 	plan      atomic.Pointer[Plan]
 	log       *slog.Logger
 	provider  *provider.Provider
-	pool      *backend.Pool
+	pools     map[string]*backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
@@ -54,28 +55,33 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	if err := s.openBackends(p); err != nil {
+	if err := s.openProxy(p); err != nil {
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
 	}
-	s.proxy = proxy.New(s.options(p))
 	return s, nil
 }
 
-// openBackends makes the pool that a Plan wants.
-func (s *Service) openBackends(p *Plan) error {
-	pool, err := backend.New(p.backends(s.log))
+// openProxy starts the pools and the proxy in front of them.
+func (s *Service) openProxy(p *Plan) error {
+	pools, err := p.openPools(s.log, nil, nil)
 	if err != nil {
 		return err
 	}
-	s.pool = pool
+	options, err := s.options(p, pools)
+	if err != nil {
+		closePools(pools)
+		return err
+	}
+	s.pools, s.proxy = pools, proxy.New(options)
 	return nil
 }
 
 // options are what the proxy is told of a Plan.
-func (s *Service) options(p *Plan) proxy.Options {
-	return proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: s.log, Observer: s.operation.metrics}
+func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
+	hosts, err := routing.New(p.Config, pools)
+	return proxy.Options{Config: p.Config, Certificates: p.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}, err
 }
 
 func (s *Service) listen() error {
@@ -132,28 +138,6 @@ func orNone(n int) int {
 	return n
 }
 
-// backends translates the configuration.
-func (p *Plan) backends(logger *slog.Logger) backend.Options {
-	c := p.Config
-	o := backend.Options{
-		CA:                 p.ca,
-		EjectAfter:         c.Backends.EjectAfter,
-		EjectFor:           time.Duration(c.Backends.EjectFor),
-		MaxIdleConnections: c.Backends.MaxIdleConnections,
-		ConnectTimeout:     time.Duration(c.Timeouts.BackendConnect),
-		WriteTimeout:       time.Duration(c.Timeouts.BackendWrite),
-		ResponseTimeout:    time.Duration(c.Timeouts.BackendResponse),
-		ReadTimeout:        time.Duration(c.Timeouts.BackendRead),
-		IdleTimeout:        time.Duration(c.Timeouts.BackendIdle),
-		MaxHeaderBytes:     int64(c.Limits.HeaderBytes),
-		Logger:             logger,
-	}
-	for _, u := range c.Backends.URLs {
-		o.URLs = append(o.URLs, u.URL)
-	}
-	return o
-}
-
 // Addresses are those that the service listens on, with the ports that the
 // system chose.
 func (s *Service) Addresses() []net.Addr {
@@ -178,7 +162,7 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	for _, ln := range s.listeners {
 		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
-			"backends", len(s.current().Config.Backends.URLs))
+			"hosts", len(s.current().Config.Hosts), "pools", len(s.pools))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -196,7 +180,7 @@ func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	s.drain(cause)
 	serving.Wait()
 	s.operation.close()
-	s.pool.Close()
+	closePools(s.pools)
 	s.provider.Close()
 	if ctx.Err() != nil {
 		return nil

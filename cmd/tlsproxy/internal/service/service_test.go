@@ -66,7 +66,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"msg=listening", `groups="X25519MLKEM768 X25519" backends=1`, `msg=draining because="context canceled" within=30s`, "msg=drained"} {
+	for _, want := range []string{"msg=listening", `groups="X25519MLKEM768 X25519" hosts=0 pools=1`, `msg=draining because="context canceled" within=30s`, "msg=drained"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %s in %s", want, &log)
 		}
