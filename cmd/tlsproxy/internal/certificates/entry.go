@@ -2,6 +2,8 @@ package certificates
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,7 +20,7 @@ type Info struct {
 	Source              int      // the index of the Source that named it
 	File                string   // of its chain; "" if it is held in memory only
 	Names               []string // host names and IP addresses that it is valid for, else its common name
-	Algorithm           string   // of its key
+	Algorithm           string   // of its key, such as ECDSAP256
 	NotBefore, NotAfter time.Time
 	StapleUntil         time.Time // of the OCSP response beside it; zero if there is none
 	Problem             string    // with that response, which is then not used; else ""
@@ -62,6 +64,20 @@ func loadEntry(pair Pair, taken stamps) (*entry, error) {
 	return e, nil
 }
 
+// ECDSAP256 is the Algorithm of keys that provider.Signer serves.
+const ECDSAP256 = "ECDSA P-256"
+
+func algorithmOf(leaf *x509.Certificate) string {
+	name := leaf.PublicKeyAlgorithm.String()
+	switch key := leaf.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		return name + " " + key.Params().Name
+	case *rsa.PublicKey:
+		return fmt.Sprintf("%s %d", name, key.N.BitLen())
+	}
+	return name
+}
+
 // same reports whether two readings of one pair gave the same.
 func (e *entry) same(other *entry) bool {
 	return e.stamps.equal(&other.stamps) && slices.EqualFunc(e.chain, other.chain, bytes.Equal) &&
@@ -75,7 +91,7 @@ func newEntry(cert *tls.Certificate) (*entry, error) {
 		return nil, errors.New("it comes without its parsed leaf")
 	}
 	e := &entry{info: Info{
-		Names: slices.Clone(leaf.DNSNames), Algorithm: leaf.PublicKeyAlgorithm.String(),
+		Names: slices.Clone(leaf.DNSNames), Algorithm: algorithmOf(leaf),
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
 	}}
 	for _, ip := range leaf.IPAddresses {

@@ -40,6 +40,8 @@ var (
 
 	operationsDesc = describe("kem_operations_total", "Operations of the key exchange provider that succeeded, by parameter set, operation, and what carried them out.", "scheme", "operation", "engine")
 	refusedDesc    = describe("kem_operation_failures_total", "Operations of the key exchange provider that failed, by whose fault it was.", "scheme", "operation", "fault")
+	signedDesc     = describe("signatures_total", "Signatures by certificates' keys with provider.gpu.sign, by what made them.", "engine")
+	unsignedDesc   = describe("signature_failures_total", "Those of them that failed.")
 	poolLevelDesc  = describe("key_pool_keys", "Key pairs that are ready.", "scheme")
 	poolSizeDesc   = describe("key_pool_size", "Key pairs that are held at most.", "scheme")
 	poolWaitsDesc  = describe("key_pool_waits_total", "Calls that found the pool empty.", "scheme")
@@ -103,6 +105,9 @@ func (c collection) provider(st *provider.Stats) {
 		c.count(refusedDesc, o.PeerFaults, o.Scheme, o.Operation, "peer")
 		c.count(refusedDesc, o.Failures, o.Scheme, o.Operation, "own")
 	}
+	c.count(signedDesc, st.Signatures.ByGPU, "gpu")
+	c.count(signedDesc, st.Signatures.Served-min(st.Signatures.ByGPU, st.Signatures.Served), "cpu")
+	c.count(unsignedDesc, st.Signatures.Failures)
 	for _, k := range st.KeyPools {
 		c.gauge(poolLevelDesc, float64(k.Level), k.Scheme)
 		c.gauge(poolSizeDesc, float64(k.Size), k.Scheme)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"crypto/fips140"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -143,8 +144,24 @@ func (p *Plan) Warnings() []string {
 	if !slices.ContainsFunc(ids, groups.Classical) {
 		all = append(all, "tls.groups names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
 	}
+	all = append(all, p.signingWarnings()...)
 	all = append(all, unusedPools(p.Config)...)
 	return append(all, descriptorWarning(p.Config.Limits)...)
+}
+
+// signingWarnings tell why GPUs would sign nothing.
+func (p *Plan) signingWarnings() []string {
+	switch c := p.Config.Provider; {
+	case !c.GPU.Sign:
+		return nil
+	case c.Engine == config.EngineCPU:
+		return []string{"provider.gpu.sign is set, but provider.engine is cpu: no GPU signs"}
+	case fips140.Enabled():
+		return []string{"provider.gpu.sign is set, but this process runs in FIPS 140 mode: no GPU signs"}
+	case !slices.ContainsFunc(p.store.Certificates(), func(i certificates.Info) bool { return i.Algorithm == certificates.ECDSAP256 }):
+		return []string{"provider.gpu.sign is set, but no certificate has an ECDSA key on P-256: no GPU signs"}
+	}
+	return nil
 }
 
 func (p *Plan) certificateWarnings() (all []string) {

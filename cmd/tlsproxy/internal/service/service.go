@@ -16,6 +16,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -25,6 +26,7 @@ type Service struct {
 	plan      atomic.Pointer[Plan]
 	log       *slog.Logger
 	provider  *provider.Provider
+	keys      *signing.Keys // nil: certificates' keys sign by themselves
 	pools     map[string]*backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
@@ -65,6 +67,12 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 
 // openProxy starts the pools and the proxy in front of them.
 func (s *Service) openProxy(p *Plan) error {
+	if p.Config.Provider.GPU.Sign {
+		var err error
+		if s.keys, err = signing.New(s.provider, s.log); err != nil {
+			return err
+		}
+	}
 	pools, err := p.openPools(s.log, nil, nil)
 	if err != nil {
 		return err
@@ -81,7 +89,11 @@ func (s *Service) openProxy(p *Plan) error {
 // options are what the proxy is told of a Plan.
 func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
 	hosts, err := routing.New(p.Config, pools)
-	return proxy.Options{Config: p.Config, Certificates: p.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}, err
+	o := proxy.Options{Config: p.Config, Certificates: p.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if s.keys != nil {
+		o.Sign = s.keys.Certificate
+	}
+	return o, err
 }
 
 func (s *Service) listen() error {
@@ -123,7 +135,7 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery)}}
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
 	}
