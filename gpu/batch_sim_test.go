@@ -81,7 +81,7 @@ func TestCallersLeave(t *testing.T) {
 	sim, cfg := simulated(t)
 	e := open(t, cfg)
 	g := newGenerator()
-	for _, op := range []Operation{Encaps, Decaps, KeyGen} {
+	for _, op := range Operations() {
 		k := kind(t, e, 653, op)
 		sim.Hold(0, true)
 		running, wantRunning := g.row(t, 653, op)
@@ -348,7 +348,7 @@ func TestWiped(t *testing.T) {
 	e := open(t, cfg)
 	g := newGenerator()
 	for _, n := range cfg.Sets {
-		for _, op := range []Operation{KeyGen, Encaps, Decaps} {
+		for _, op := range Operations() {
 			k := kind(t, e, n, op)
 			input, want := g.row(t, n, op)
 			finish(t, reserve(t, e, k, input), want)

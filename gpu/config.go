@@ -37,11 +37,16 @@ type Config struct {
 	// Capacity is the most rows of a batch: 0 means DefaultCapacity, the most is MaxCapacity.
 	Capacity int
 	// Buffers is the number of batches that a device has memory for, those being filled, run and read out together: at least 2 a worker, at most
-	// MaxBuffers. 0 means two a worker and two more. Each takes Capacity rows of pinned memory, of up to 4,416 bytes.
+	// MaxBuffers. 0 means two a worker and two more. Each takes Capacity rows of pinned memory, of up to 4,488 bytes.
 	Buffers int
 	// Chunk is the most rows of a Job that are copied and computed at once: 0 means DefaultChunk, the most is MaxCapacity. A device
 	// that runs Jobs takes memory for five chunks.
 	Chunk int
+	// OneStream has the two halves of exchanges run one after the other instead of side by side, and MapExchanges has the kernels of small
+	// batches of ServerExchange reach for the host's memory, as those of Encaps do, instead of having it copied: ways to measure by.
+	OneStream, MapExchanges bool
+	// Sign has the devices ready for signatures; see Engine.SigningKind.
+	Sign bool
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.
 	MaxWait time.Duration
 	// Hang is how long a batch may run before its device counts as hung; 0 means DefaultHang.
@@ -57,9 +62,10 @@ type Config struct {
 
 // A Probe is an operation with a known result.
 type Probe struct {
-	Set       int
+	Set       int // not for Sign
 	Operation Operation
-	Input     []byte // one row
+	Key       SigningKey // for Sign
+	Input     []byte     // one row
 	Output    []byte
 }
 

@@ -46,27 +46,23 @@ func (d *device) shape() kernels.Device {
 	return kernels.Device{Multiprocessors: d.info.Multiprocessors}
 }
 
-// sizes returns the bytes of a buffer that holds a full batch of any kind, and of the scratch memory that such batches take.
-func (d *device) sizes() (buffer, scratch int, err error) {
-	var plan kernels.Plan
-	for _, k := range d.engine.kinds {
-		buffer = max(buffer, k.bufferSize())
-		// The scratch memory of a plan does not always grow with the batch, since its shape changes: try sizes of all orders.
-		for n := k.capacity; n > 0; n /= 2 {
-			if err := k.set.Plan(&plan, k.operation, n, d.shape(), kernels.Options{}); err != nil {
-				return 0, 0, err
-			}
-			scratch = max(scratch, plan.ScratchSize)
+// expected says when a row of a kind that joins now is expected back, in nanoseconds: after the batches ahead of its own, and as its own takes
+// with the rows that are in it. A device that has not been measured is tried.
+func (d *device) expected(s *session, k *Kind) float64 {
+	line := &d.latency[k.index]
+	base, slope := line.Value()
+	ahead, rows := s.open.Load(), 1
+	if b := s.queues[k.index].open.Load(); b != nil {
+		if n := b.room(); n > 0 {
+			ahead, rows = ahead-1, k.capacity-n+1
 		}
 	}
-	return buffer, scratch, nil
+	// A row counts for a little where no difference has shown, so that equal devices get equally many.
+	return float64(ahead)/float64(len(s.workers))*max(line.Mean(), 1) + base + max(slope, leastRow)*float64(rows)
 }
 
-// expected says when a row of a kind that joins now is expected back, in nanoseconds. A device that has not been measured is tried.
-func (d *device) expected(s *session, k *Kind) float64 {
-	ahead := float64(s.open.Load()) / float64(len(s.workers))
-	return d.latency[k.index].Mean() * (1 + ahead)
-}
+// leastRow is the nanoseconds that a row more in a batch is taken for at least.
+const leastRow = 1
 
 // count takes note of a batch that has ended well.
 func (d *device) count(b *batch, took time.Duration) {

@@ -1,10 +1,10 @@
-// Package gpu runs batches of KEM operations on CUDA devices: it finds the devices, keeps them open, collects the rows of many callers
-// into batches, and says when a device cannot be relied on. It knows bytes in rows of fixed size and the plans of package kernels; it
+// Package gpu runs batches of operations on CUDA devices, of the KEM, of its hybrid with X25519, and of ECDSA: it finds the devices, keeps them
+// open, collects the rows of many callers into batches, and says when a device cannot be relied on. It knows bytes in rows of fixed size and the plans of package kernels; it
 // must not know what the rows mean, TLS, or how to do an operation without a device: whoever calls it does that when an error says so.
 //
 // # A row's way
 //
-// A caller reserves a row of a kind (a parameter set and an operation) in the batch that is being filled, writes its input
+// A caller reserves a row of a kind (a parameter set and an operation: kind.go) in the batch that is being filled, writes its input
 // straight into the batch's pinned memory, submits it, waits, reads the output there and releases the row:
 //
 //	t, err := e.Reserve(kind, 1)
@@ -24,7 +24,7 @@
 // is in it, and while its stream is busy the next batch fills. Nothing is timed: batches grow because the device is busy. Batches
 // of several kinds take turns. Waiting costs no processor: workers sleep in the driver on a blocking event or on a channel, and one channel a batch, closed when
 // its results are there, wakes all of its callers. Copies go once each way a batch; the kernels of small batches of Encaps read and write
-// the pinned memory themselves.
+// the pinned memory themselves. The two halves of an exchange, X25519's and the KEM's, run side by side in two streams of their worker.
 //
 // # Bounds
 //
@@ -38,6 +38,11 @@
 // one opened with growing pauses, after Config.Probes have come out right. An error that spoils the context, or a hang, is
 // answered by a reset of the context first; where the device then cannot be opened it stays closed until the process is started again, which is
 // how a card behaves after a fault in a kernel. Engine.Refuse closes a device for good. Engine.Stats says how each device stands.
+//
+// # Signatures
+//
+// Each signing key has a Kind of its own (Engine.SigningKind), and so batches of its own. Its private part is on a device for as long as a batch of its
+// rows is.
 //
 // # Jobs
 //

@@ -47,7 +47,10 @@ type Provider struct {
 	engine  engine
 	pools   map[*ctruprime.Scheme]*keyPool
 	stats   map[*ctruprime.Scheme]*counters
-	schemes []*ctruprime.Scheme
+	signing counts
+	// adopting is whether a key is being made known to the devices.
+	adopting atomic.Bool
+	schemes  []*ctruprime.Scheme
 
 	running   atomic.Int64 // calls in flight, and closedBit
 	idle      chan struct{}
@@ -142,9 +145,10 @@ func (p *Provider) serve(ctx context.Context, batch []request) {
 	}()
 	for i := range batch {
 		r := &batch[i]
-		p.stats[r.scheme].count(r.op, r.err)
+		n := p.counts(r)
+		n.count(r.err)
 		if r.device {
-			p.stats[r.scheme][r.op].byGPU.Add(1)
+			n.byGPU.Add(1)
 		}
 	}
 }
@@ -167,7 +171,7 @@ func (p *Provider) do(ctx context.Context, r request) ([]byte, error) {
 
 // refuse counts and returns the error of a call that the engine never sees.
 func (p *Provider) refuse(s *ctruprime.Scheme, op operation, err error) error {
-	p.stats[s].count(op, err)
+	p.stats[s][op].count(err)
 	return err
 }
 
@@ -194,7 +198,7 @@ func (p *Provider) GenerateKey(ctx context.Context, s *ctruprime.Scheme) (sk []b
 		defer p.end()
 		sk, err := pool.take(ctx)
 		if err != nil {
-			p.stats[s].count(opGenerateKey, err)
+			p.stats[s][opGenerateKey].count(err)
 		}
 		return sk, err
 	}
@@ -202,6 +206,20 @@ func (p *Provider) GenerateKey(ctx context.Context, s *ctruprime.Scheme) (sk []b
 	rand.Read(seed[:])
 	defer clear(seed[:])
 	return p.do(ctx, request{op: opGenerateKey, scheme: s, own: seed[:]})
+}
+
+// FillKeyPool waits until the pool of s holds all the keys that it makes ahead of need:
+// Config.KeyPoolSize of them, but for less than one group. The pool otherwise begins with
+// the first GenerateKey, and refills in the background. Without a pool there is nothing
+// to wait for.
+func (p *Provider) FillKeyPool(ctx context.Context, s *ctruprime.Scheme) error {
+	if err := p.known(s); err != nil {
+		return err
+	}
+	if pool := p.pools[s]; pool != nil {
+		return pool.fill(ctx)
+	}
+	return nil
 }
 
 // Encapsulate makes a shared key of 32 bytes for the packed public key pk
