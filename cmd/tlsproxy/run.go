@@ -23,10 +23,18 @@ func (f configFlag) plan() (*service.Plan, error) {
 	return service.Load(c)
 }
 
-type runCommand struct{ configFlag }
+type runCommand struct {
+	configFlag
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write a profile of the whole run for go tool pprof when it ends."`
+}
 
 // Run serves until ctx is done.
 func (c *runCommand) Run(ctx context.Context, s streams) error {
+	stop, err := startProfile(c.CPUProfile)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	plan, err := c.plan()
 	if err != nil {
 		return err
