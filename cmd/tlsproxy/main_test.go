@@ -318,6 +318,58 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestAdmin asks a running proxy how it is, over its admin listener.
+func TestAdmin(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	defer backend.Close()
+	cert := selfSigned(t)
+	file := files(t, cert, "listen: '127.0.0.1:0'\nbackends: {urls: '"+backend.URL+"'}\nadmin: {listen: ':0'}\nlog: {format: json}\n")
+	log := newSyncBuffer()
+	ctx, stop := context.WithCancel(context.Background())
+	status := make(chan int)
+	go func() { status <- execute(ctx, []string{"run", "--config", file}, nil, io.Discard, log) }()
+	address := log.find(`"msg":"listening","address":"([^"]+)"`)
+	admin := "http://" + log.find(`"msg":"admin listener","address":"([^"]+)"`)
+
+	roots := x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost", CurvePreferences: groups.Default()}}}
+	defer client.CloseIdleConnections()
+	get := func(url string) string {
+		t.Helper()
+		response, err := client.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", url, response.Status)
+		}
+		return string(body)
+	}
+	get("https://" + address + "/")
+	for path, holds := range map[string]string{
+		"/metrics": `tlsproxy_handshakes_total{group="X25519CTRUPrime761",resumed="false",version="1.3"} 1`,
+		"/status":  `"X25519CTRUPrime761": 1`,
+		"/config":  "admin:\n  listen:\n  - localhost:0\n",
+		"/healthz": "ok\n", "/readyz": "ready\n",
+	} {
+		if body := get(admin + path); !strings.Contains(body, holds) {
+			t.Errorf("%s lacks %q: %s", path, holds, body)
+		}
+	}
+	for _, want := range []string{`tlsproxy_kem_operations_total{engine="cpu",operation="server-exchange",scheme="CTRU-Prime-761"} `, `tlsproxy_requests_total{code="2xx",protocol="1"} 1`} {
+		if body := get(admin + "/metrics"); !strings.Contains(body, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	stop()
+	if s := <-status; s != 0 {
+		t.Errorf("status %d", s)
+	}
+}
+
 // TestSignals: the first one drains, and the process ends well; the second
 // ends it at once.
 func TestSignals(t *testing.T) {

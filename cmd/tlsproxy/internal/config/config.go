@@ -24,6 +24,7 @@ type Config struct {
 	Timeouts     Timeouts        `yaml:"timeouts"`
 	Limits       Limits          `yaml:"limits"`
 	Log          Log             `yaml:"log"`
+	Admin        Admin           `yaml:"admin"`
 	Provider     Provider        `yaml:"provider"`
 
 	file      string
@@ -136,6 +137,11 @@ type Log struct {
 	Level             Level  `yaml:"level"`
 	Requests          bool   `yaml:"requests"`
 	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000"`
+}
+
+// Admin configures the listener for those who run the proxy.
+type Admin struct {
+	Listen []AdminAddress `yaml:"listen" max:"8"` // none: there is no such listener
 }
 
 // Provider configures the key exchange provider.

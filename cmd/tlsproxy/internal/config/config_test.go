@@ -36,7 +36,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate key", "listen: a:1\nlisten: b:1\n",
 			`2:1: mapping key "listen" already defined at [1:1]`},
 		{"merge key", smallest + "<<: {a: b}\n",
-			`3:1: unknown key "<<"; valid are listen, certificates, tls, backends, pools, hosts, unknown_host, headers, timeouts, limits, log, provider`},
+			`3:1: unknown key "<<"; valid are listen, certificates, tls, backends, pools, hosts, unknown_host, headers, timeouts, limits, log, admin, provider`},
 		{"anchor", "listen: &here localhost:1\n" + smallest,
 			`1:9: anchors and aliases are not supported; write the value out`},
 		{"tag", "listen: !!str localhost:1\n" + smallest,
@@ -343,6 +343,7 @@ timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, t
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
 limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
+admin: {listen: [':9001', '[::1]:9002']}
 provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0}}
 `
 	want := `listen:
@@ -464,6 +465,10 @@ log:
   level: debug
   requests: true
   failures_per_second: 16
+admin:
+  listen:
+  - localhost:9001
+  - "[::1]:9002"
 provider:
   key_pool: 17
   engine: auto

@@ -20,6 +20,7 @@ func (c *Config) validate(found Errors) Errors {
 	v.nonEmpty("tls.alpn", len(c.TLS.ALPN))
 	unique(&v, "listen", c.Listen, func(a Address) string { return string(a) })
 	unique(&v, "tls.groups", c.TLS.Groups, Group.String)
+	unique(&v, "admin.listen", c.Admin.Listen, func(a AdminAddress) string { return string(a) })
 	unique(&v, "tls.alpn", c.TLS.ALPN, func(p Protocol) string { return string(p) })
 	v.pools()
 	v.hosts()

@@ -41,6 +41,22 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// AdminAddress is an Address whose host, if it names none, is localhost.
+type AdminAddress Address
+
+// UnmarshalText checks the form.
+func (a *AdminAddress) UnmarshalText(text []byte) error {
+	var all Address
+	if err := all.UnmarshalText(text); err != nil {
+		return err
+	}
+	if strings.HasPrefix(string(all), ":") {
+		all = "localhost" + all
+	}
+	*a = AdminAddress(all)
+	return nil
+}
+
 // Group is a key exchange group of TLS 1.3.
 type Group tls.CurveID
 

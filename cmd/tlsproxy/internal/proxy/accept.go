@@ -68,6 +68,7 @@ func (s *Server) admit(raw net.Conn) {
 		return
 	}
 	raw.Close()
+	s.observer.ObserveShed(limit)
 	s.limiters.shed.Log(slog.LevelWarn, "connection shed", func() []slog.Attr {
 		return []slog.Attr{slog.String("remote", raw.RemoteAddr().String()), slog.String("limit", limit), slog.Int("value", value)}
 	})

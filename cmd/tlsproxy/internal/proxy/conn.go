@@ -13,9 +13,10 @@ import (
 // is closed.
 type conn struct {
 	net.Conn
-	server *Server
-	source netip.Addr // whose share of the handshakes it takes
-	closed atomic.Bool
+	server   *Server
+	source   netip.Addr // whose share of the handshakes it takes
+	closed   atomic.Bool
+	accepted time.Time
 
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
@@ -29,7 +30,7 @@ type conn struct {
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{Conn: raw, server: s, source: sourceOf(raw.RemoteAddr()), writeTimeout: time.Duration(s.timeouts.Write)}
+	return &conn{Conn: raw, server: s, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(), writeTimeout: time.Duration(s.timeouts.Write)}
 }
 
 // sourceOf is a client's address without its port; of IPv6 only the first 64

@@ -64,6 +64,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.logsRequests() {
 		defer func() { h.logRequest(x, r) }()
 	}
+	defer func() {
+		s.observer.ObserveRequest(RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written})
+	}()
 	defer x.finish()
 	if over {
 		x.Header().Set("Retry-After", "1")

@@ -36,7 +36,7 @@ func (s *Server) handshake(c *conn) {
 		s.handshakeFailed(c, t, err)
 		return
 	}
-	s.handshakeSucceeded(t.ConnectionState().CurveID)
+	s.handshakeSucceeded(c, t.ConnectionState())
 	c.finishHandshake()
 	s.queue.deliver(t)
 }
@@ -51,10 +51,11 @@ func (s *Server) handshakeDone(c *conn) {
 	s.noteProgress()
 }
 
-func (s *Server) handshakeSucceeded(group tls.CurveID) {
+func (s *Server) handshakeSucceeded(c *conn, state tls.ConnectionState) {
+	s.observer.ObserveHandshake(HandshakeEvent{Outcome: HandshakeDone, Version: state.Version, Group: state.CurveID, Resumed: state.DidResume, Duration: time.Since(c.accepted)})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.Handshakes[group]++
+	s.stats.Handshakes[state.CurveID]++
 }
 
 // handshakeFailed logs why, and closes the connection.
@@ -73,6 +74,7 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	if c.hello.Load() == nil && s.isDraining() {
 		return // closed by us
 	}
+	s.observer.ObserveHandshake(f.event())
 	s.limiters.handshakes.Log(f.level(), "TLS handshake failed", f.attrs)
 }
 
@@ -150,6 +152,24 @@ func (f failure) attrs() []slog.Attr {
 		attrs = append(attrs, offered(hello)...)
 	}
 	return attrs
+}
+
+// event describes the failure for the Server's Observer.
+func (f failure) event() HandshakeEvent {
+	e := HandshakeEvent{Outcome: HandshakeRefused, Version: f.state.Version, Group: f.state.CurveID, Resumed: f.state.DidResume, Duration: time.Since(f.conn.accepted)}
+	switch {
+	case f.level() == slog.LevelError:
+		e.Outcome = HandshakeInternal
+	case errors.Is(f.err, context.DeadlineExceeded):
+		e.Outcome = HandshakeTimeout
+	case errors.Is(f.err, context.Canceled), f.closedByClient():
+		e.Outcome = HandshakeAborted
+	}
+	if sent := f.conn.alertSent.Load(); sent > 0 {
+		e.AlertSent = alertName(uint8(sent - 1))
+	}
+	e.AlertReceived, _ = f.alertReceived()
+	return e
 }
 
 // offered is what the ClientHello asked for.

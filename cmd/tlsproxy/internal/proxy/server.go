@@ -18,12 +18,13 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
-// Options configure a Server. All but Logger are required.
+// Options configure a Server. All but Logger and Observer are required.
 type Options struct {
 	Config       *config.Config
 	Certificates *certificates.Store
 	Backends     http.RoundTripper
 	Logger       *slog.Logger // nil: slog.Default()
+	Observer     Observer     // nil: nobody
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called
@@ -34,6 +35,7 @@ type Server struct {
 	limits   config.Limits
 	log      *slog.Logger
 	limiters limiters
+	observer Observer
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
@@ -73,6 +75,9 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Observer == nil {
+		o.Observer = silent{}
+	}
 	perSecond := o.Config.Log.FailuresPerSecond
 	limiter := func(what string) *logging.Limiter { return logging.NewLimiter(o.Logger, what, perSecond) }
 	s := &Server{
@@ -85,6 +90,7 @@ func New(o Options) *Server {
 			backends:   limiter("requests that no backend answered"),
 			server:     limiter("HTTP server errors"),
 		},
+		observer:  o.Observer,
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
@@ -226,9 +232,9 @@ func (s *Server) settle(ctx context.Context) {
 	}
 }
 
-// cutConnections closes what is still open and ends its requests.
+// cutConnections closes what is still open and ends its requests. It counts them
+// first: some close by themselves once their request is ended.
 func (s *Server) cutConnections() int {
-	s.cut()
 	s.mu.Lock()
 	s.cutting = true
 	var left []*conn
@@ -236,6 +242,7 @@ func (s *Server) cutConnections() int {
 		left = append(left, c)
 	}
 	s.mu.Unlock()
+	s.cut()
 	for _, c := range left {
 		c.Close()
 	}

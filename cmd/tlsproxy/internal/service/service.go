@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
@@ -24,17 +25,22 @@ type Service struct {
 	pool      *backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
+	operation operation
+	draining  atomic.Bool
 }
 
 // Start opens the listeners and everything behind them; connections wait until
 // Run. A Service that was started has to be Run.
 func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 	s := &Service{plan: p, log: logger}
-	if err := s.listen(); err != nil {
+	err := s.listen()
+	if err == nil {
+		err = s.openOperation()
+	}
+	if err != nil {
 		s.closeListeners()
 		return nil, err
 	}
-	var err error
 	if s.provider, err = openProvider(p, logger); err != nil {
 		s.closeListeners()
 		return nil, err
@@ -44,7 +50,7 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		s.provider.Close()
 		return nil, err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: logger})
+	s.proxy = proxy.New(proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: logger, Observer: s.operation.metrics})
 	return s, nil
 }
 
@@ -66,6 +72,7 @@ func (s *Service) closeListeners() {
 	for _, ln := range s.listeners {
 		ln.Close()
 	}
+	s.operation.close()
 }
 
 // openProvider makes the provider and tells crypto/tls about it.
@@ -157,10 +164,12 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	}
+	s.operation.serve(fail)
 	<-serveCtx.Done()
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
+	s.operation.close()
 	s.pool.Close()
 	s.provider.Close()
 	if ctx.Err() != nil {
@@ -171,6 +180,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // drain lets what is under way come to its end.
 func (s *Service) drain(cause error) {
+	s.draining.Store(true)
 	within := time.Duration(s.plan.Config.Timeouts.Drain)
 	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
