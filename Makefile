@@ -12,13 +12,15 @@ TOOLCHAINS ?= go1.26.0 go1.27.4
 ALL_TAGS = oracle,toolchains,programs,soak
 # What runs on a GPU or on its simulator.
 GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench ./provider
+# The environment of builds with -tags gorgonia: cgo, and gorgonia.org/cu compiled with our own cuda.h (gpu/driver/gorgonia).
+GORGONIA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CURDIR)/gpu/driver/gorgonia/include"
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim \
+.PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-gorgonia \
         test-noasm test-gpu test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
@@ -30,11 +32,15 @@ demo: build ## handshakes through the proxy, three groups side by side; no GPU n
 build: ## bin/tlsproxy, with the hook, static
 	CGO_ENABLED=0 $(GOTLS) build -o bin/tlsproxy ./cmd/tlsproxy
 
+build-gorgonia: ## bin/tlsproxy with CUDA's driver through gorgonia.org/cu (cgo)
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	$(GORGONIA) $(GOTLS) build -tags gorgonia -o bin/tlsproxy ./cmd/tlsproxy
+
 check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 
-test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim ## every test that needs no GPU
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -66,6 +72,13 @@ test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(GPU_PACKAGES)
+	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy
+
+test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and its header against those of toolkits
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	scripts/cuda-header.sh
+	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
+	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m ./provider
 
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
@@ -101,6 +114,9 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	for tag in noasm valgrind; do $(GO) vet -tags $$tag ./provider/... && $(TOOL) staticcheck -tags $$tag ./provider/... || exit 1; done
 	for tag in sim gputest; do $(GO) vet -tags $$tag $(GPU_PACKAGES) && \
 		$(TOOL) staticcheck -tags $$tag $(GPU_PACKAGES) || exit 1; done
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	for tags in sim,gorgonia gputest,gorgonia; do $(GORGONIA) $(GO) vet -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy && \
+		$(GORGONIA) $(TOOL) staticcheck -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy || exit 1; done
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 

@@ -19,6 +19,11 @@ require (
 )
 
 require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
+)
+
+require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
@@ -28,4 +33,21 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+	gorgonia.org/cu v0.9.6
+)
+
+// Of what gorgonia.org/cu's go.mod asks for, package cu imports uuid and errors alone. The rest belongs to its code generator, its tests
+// and other packages of its module; without these lines it would bring 200 sums of modules that no build of ours uses.
+exclude (
+	github.com/cloudflare/cfssl v0.0.0-20190808011637-b1ec8c586c2a
+	github.com/cznic/cc v0.0.0-20181122101902-d673e9b70d4d
+	github.com/gonum/blas v0.0.0-20181208220705-f22b278b28ac
+	github.com/gorgonia/bindgen v0.0.0-20210223094355-432cd89e7765
+	github.com/kr/pretty v0.1.0
+	github.com/stretchr/testify v1.6.1
+	gonum.org/v1/gonum v0.8.2
+	gorgonia.org/gorgonia v0.9.17
+	gorgonia.org/tensor v0.9.20
+	modernc.org/cc v1.0.1
+	modernc.org/xc v1.0.0
 )

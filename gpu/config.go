@@ -45,6 +45,8 @@ type Config struct {
 	// OneStream has the two halves of exchanges run one after the other instead of side by side, and MapExchanges has the kernels of small
 	// batches of ServerExchange reach for the host's memory, as those of Encaps do, instead of having it copied: ways to measure by.
 	OneStream, MapExchanges bool
+	// Sign has the devices ready for signatures; see Engine.SigningKind.
+	Sign bool
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.
 	MaxWait time.Duration
 	// Hang is how long a batch may run before its device counts as hung; 0 means DefaultHang.
@@ -60,9 +62,10 @@ type Config struct {
 
 // A Probe is an operation with a known result.
 type Probe struct {
-	Set       int
+	Set       int // not for Sign
 	Operation Operation
-	Input     []byte // one row
+	Key       SigningKey // for Sign
+	Input     []byte     // one row
 	Output    []byte
 }
 

@@ -1,5 +1,5 @@
-// Package gpu runs batches of operations on CUDA devices, of the KEM and of its hybrid with X25519: it finds the devices, keeps them open, collects the rows of many callers
-// into batches, and says when a device cannot be relied on. It knows bytes in rows of fixed size and the plans of package kernels; it
+// Package gpu runs batches of operations on CUDA devices, of the KEM, of its hybrid with X25519, and of ECDSA: it finds the devices, keeps them
+// open, collects the rows of many callers into batches, and says when a device cannot be relied on. It knows bytes in rows of fixed size and the plans of package kernels; it
 // must not know what the rows mean, TLS, or how to do an operation without a device: whoever calls it does that when an error says so.
 //
 // # A row's way
@@ -38,6 +38,11 @@
 // one opened with growing pauses, after Config.Probes have come out right. An error that spoils the context, or a hang, is
 // answered by a reset of the context first; where the device then cannot be opened it stays closed until the process is started again, which is
 // how a card behaves after a fault in a kernel. Engine.Refuse closes a device for good. Engine.Stats says how each device stands.
+//
+// # Signatures
+//
+// Each signing key has a Kind of its own (Engine.SigningKind), and so batches of its own. Its private part is on a device for as long as a batch of its
+// rows is.
 //
 // # Jobs
 //

@@ -14,6 +14,8 @@ type Engine struct {
 	config  Config
 	api     driver.API
 	kinds   []*Kind
+	probes  []probe
+	signing signingKeys
 	devices []*device
 	closing chan struct{}
 	once    sync.Once
@@ -36,7 +38,7 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	for i := range cfg.Probes {
-		if err := e.checkProbe(&cfg.Probes[i]); err != nil {
+		if err := e.addProbe(&cfg.Probes[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -52,11 +54,26 @@ func Open(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) checkProbe(p *Probe) error {
-	k, err := e.Kind(p.Set, p.Operation)
+// A probe is a Probe whose kind is known.
+type probe struct {
+	kind *Kind
+	*Probe
+}
+
+func (e *Engine) addProbe(p *Probe) (err error) {
+	var k *Kind
+	switch {
+	case p.Operation != Sign:
+		k, err = e.Kind(p.Set, p.Operation)
+	case !e.config.Sign:
+		err = errNoSignatures
+	default:
+		k, err = e.signingKindOf(p.Key)
+	}
 	if err == nil && (len(p.Input) != k.input || len(p.Output) != k.output) {
 		err = fmt.Errorf("%w: a probe of %v has %d and %d bytes, want %d and %d", ErrConfig, k, len(p.Input), len(p.Output), k.input, k.output)
 	}
+	e.probes = append(e.probes, probe{k, p})
 	return err
 }
 
@@ -128,7 +145,7 @@ func (e *Engine) openAll() error {
 // Kind returns the kind of an operation of the parameter set of degree n.
 func (e *Engine) Kind(n int, op Operation) (*Kind, error) {
 	for _, k := range e.kinds {
-		if k.set == n && k.operation == op {
+		if k.set == n && k.operation == op && op != Sign {
 			return k, nil
 		}
 	}

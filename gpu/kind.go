@@ -18,9 +18,11 @@ const (
 	// Both halves of a hybrid key exchange, of X25519 and a parameter set; see kernels.PlanExchange.
 	ServerExchange
 	ClientFinish
+	// An ECDSA signature on P-256, which is of no parameter set; see Engine.SigningKind.
+	Sign
 )
 
-// Operations lists them.
+// Operations lists those of a parameter set.
 func Operations() []Operation {
 	return []Operation{Encaps, Decaps, KeyGen, ServerExchange, ClientFinish}
 }
@@ -38,20 +40,24 @@ func (o Operation) String() string {
 		return kernels.ServerExchange.String()
 	case ClientFinish:
 		return kernels.ClientFinish.String()
+	case Sign:
+		return "sign"
 	}
 	return fmt.Sprintf("Operation(%d)", int(o))
 }
 
 // A Kind is what rows that form batches have in common: their sizes and what is launched for them. It is immutable.
 type Kind struct {
-	index     int // in Engine.kinds
-	set       int // the parameter set's degree
+	index     int // in Engine.kinds; kinds that are measured together have the same
+	queue     int // which of a session's queues its batches pass through
+	set       int // the parameter set's degree; 0 for signatures
 	operation Operation
 	rows
 	plan     planner
-	kem      *kem // what Jobs have to know of a KEM operation; nil for all others
-	capacity int  // rows of a batch
-	results  int  // where a buffer's results begin: statuses, then outputs
+	kem      *kem        // what Jobs have to know of a KEM operation; nil for all others
+	key      *signingKey // nil but for signatures
+	capacity int         // rows of a batch
+	results  int         // where a buffer's results begin: statuses, then outputs
 }
 
 // rows are what one row takes.
@@ -80,7 +86,12 @@ func (k *Kind) OutputSize() int { return k.output }
 // Operation returns what the kind's rows ask for.
 func (k *Kind) Operation() Operation { return k.operation }
 
-func (k *Kind) String() string { return fmt.Sprintf("CTRU-Prime-%d %s", k.set, k.operation) }
+func (k *Kind) String() string {
+	if k.operation == Sign {
+		return "ECDSA P-256 sign"
+	}
+	return fmt.Sprintf("CTRU-Prime-%d %s", k.set, k.operation)
+}
 
 // statusSize is the size in bytes of a word of a row's status.
 const statusSize = 4
@@ -101,7 +112,7 @@ func (c *Config) maps(k *Kind, p *kernels.Plan) bool {
 	return p.Shape == kernels.One && (k.operation == Encaps || k.operation == ServerExchange && c.MapExchanges)
 }
 
-// newKinds returns every operation of the sets.
+// newKinds returns every operation of the sets, and last, if there are to be signatures, the kind of those by no key.
 func newKinds(cfg *Config) ([]*Kind, error) {
 	var kinds []*Kind
 	for _, n := range cfg.Sets {
@@ -110,11 +121,14 @@ func newKinds(cfg *Config) ([]*Kind, error) {
 			return nil, fmt.Errorf("%w: Sets: %w", ErrConfig, err)
 		}
 		for _, op := range Operations() {
-			k := &Kind{index: len(kinds), set: n, operation: op, capacity: cfg.Capacity}
+			k := &Kind{index: len(kinds), queue: len(kinds), set: n, operation: op, capacity: cfg.Capacity}
 			k.describe(set)
 			k.results = aligned(k.capacity * k.input)
 			kinds = append(kinds, k)
 		}
+	}
+	if cfg.Sign {
+		kinds = append(kinds, newSigningKind(len(kinds), cfg.Capacity))
 	}
 	return kinds, nil
 }

@@ -29,7 +29,7 @@ type session struct {
 	open  atomic.Int32   // batches that are not finished
 
 	mu       sync.Mutex
-	queues   []queue // by Kind.index
+	queues   []queue // by Kind.queue
 	turn     int     // the kind to be looked at first
 	buffers  []*buffer
 	free     []*buffer
@@ -42,7 +42,7 @@ type session struct {
 	hung    chan struct{} // closed when a worker does not come back
 }
 
-// A queue is the batches of one kind that wait for a worker.
+// A queue is the batches that wait for a worker, of one kind or of the kinds that share it.
 type queue struct {
 	open    atomic.Pointer[batch] // the one that callers join; the last of waiting, or with a worker that is about to seal it
 	waiting []*batch
@@ -54,7 +54,7 @@ func (s *session) reserve(k *Kind, n int) (Ticket, error) {
 	if s.late.Load() > 0 {
 		return Ticket{}, ErrUnavailable
 	}
-	if b := s.queues[k.index].open.Load(); b != nil {
+	if b := s.queues[k.queue].open.Load(); b != nil && b.kind == k {
 		if first, got := b.join(n); got > 0 {
 			return Ticket{batch: b, first: first, rows: got}, nil
 		}
@@ -69,10 +69,12 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	if s.stopping {
 		return Ticket{}, ErrUnavailable
 	}
-	q := &s.queues[k.index]
+	q := &s.queues[k.queue]
 	if b := q.open.Load(); b != nil {
-		if first, got := b.join(n); got > 0 {
-			return Ticket{batch: b, first: first, rows: got}, nil
+		if b.kind == k {
+			if first, got := b.join(n); got > 0 {
+				return Ticket{batch: b, first: first, rows: got}, nil
+			}
 		}
 		s.sealLocked(b)
 	}
@@ -109,7 +111,7 @@ func (s *session) sealLocked(b *batch) {
 		return
 	}
 	b.sealed = true
-	s.queues[b.kind.index].open.CompareAndSwap(b, nil)
+	s.queues[b.kind.queue].open.CompareAndSwap(b, nil)
 	b.size = min(int(b.joined.Or(sealedBit)&countMask), b.kind.capacity)
 }
 
@@ -200,7 +202,7 @@ func (s *session) recycle(b *batch) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queues[b.kind.index].buffers--
+	s.queues[b.kind.queue].buffers--
 	s.free = append(s.free, b.buffer)
 }
 
@@ -287,7 +289,7 @@ func (s *session) isHung() bool {
 func openSession(d *device) (s *session, err error) {
 	e := d.engine
 	s = &session{
-		device: d, api: e.api, modules: make(map[kernels.Module]driver.Module), queues: make([]queue, len(e.kinds)),
+		device: d, api: e.api, modules: make(map[kernels.Module]driver.Module), queues: make([]queue, e.queues()),
 		occupied: make(map[*batch]struct{}),
 		ready:    make(chan struct{}, e.config.Workers), quit: make(chan struct{}),
 		vacated: make(chan struct{}), broken: make(chan struct{}), hung: make(chan struct{}),
@@ -377,12 +379,8 @@ func (s *session) probe() error {
 	buffer := s.free[0]
 	host := buffer.memory
 	defer clear(host)
-	for i := range e.config.Probes {
-		p := &e.config.Probes[i]
-		k, err := e.Kind(p.Set, p.Operation)
-		if err != nil {
-			return err
-		}
+	for _, p := range e.probes {
+		k := p.kind
 		copy(host, p.Input)
 		if err := s.workers[0].run(k, 1, buffer); err != nil {
 			return err

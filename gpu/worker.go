@@ -21,7 +21,9 @@ type worker struct {
 	memory  driver.DevicePtr // a batch's input, then its results
 	size    int
 	scratch driver.DevicePtr
-	room    int // bytes of scratch
+	room    int              // bytes of scratch
+	key     driver.DevicePtr // a signing key's; 0 without signatures
+	keyOf   uint64           // whose public part is there
 
 	plan   kernels.Plan
 	filled chan struct{}
@@ -140,9 +142,12 @@ func (w *worker) copied(k *Kind, n int, b *buffer) error {
 	if err := api.CopyToDevice(w.memory, b.memory[:w.plan.InputSize], w.stream); err != nil {
 		return err
 	}
+	if err := w.bring(k.key); err != nil {
+		return err
+	}
 	err := w.compute(&addresses{
 		kernels.Input: w.memory, kernels.Status: w.memory.Offset(results), kernels.Output: w.memory.Offset(results + k.statuses(n)),
-		kernels.Scratch: w.scratch,
+		kernels.Scratch: w.scratch, kernels.Table: w.key,
 	})
 	if err != nil {
 		return err
@@ -151,6 +156,9 @@ func (w *worker) copied(k *Kind, n int, b *buffer) error {
 		return err
 	}
 	if err := api.EventRecord(w.done, w.stream); err != nil {
+		return err
+	}
+	if err := w.wipeKey(k.key); err != nil {
 		return err
 	}
 	return api.MemsetAsync(w.memory, 0, results+size, w.stream)
@@ -207,6 +215,11 @@ func (w *worker) allocate(size, scratch int) (err error) {
 	if err = api.MemsetAsync(w.memory, 0, size, w.stream); err != nil {
 		return err
 	}
+	if w.session.device.engine.config.Sign {
+		if w.key, err = api.MemAlloc(kernels.P256KeySize); err != nil {
+			return err
+		}
+	}
 	return w.reach(scratch)
 }
 
@@ -238,8 +251,10 @@ func (w *worker) free() error {
 	if w.side != 0 {
 		errs = append(errs, api.StreamSynchronize(w.side), api.StreamDestroy(w.side))
 	}
-	if w.memory != 0 {
-		errs = append(errs, api.MemsetAsync(w.memory, 0, w.size, w.stream))
+	for p, size := range map[driver.DevicePtr]int{w.memory: w.size, w.scratch: w.room, w.key: kernels.P256KeySize} {
+		if p != 0 {
+			errs = append(errs, api.MemsetAsync(p, 0, size, w.stream))
+		}
 	}
 	if w.stream != 0 {
 		errs = append(errs, api.StreamSynchronize(w.stream), api.StreamDestroy(w.stream))
@@ -249,7 +264,7 @@ func (w *worker) free() error {
 			errs = append(errs, api.EventDestroy(event))
 		}
 	}
-	for _, p := range []driver.DevicePtr{w.memory, w.scratch} {
+	for _, p := range []driver.DevicePtr{w.memory, w.scratch, w.key} {
 		if p != 0 {
 			errs = append(errs, api.MemFree(p))
 		}

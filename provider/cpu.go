@@ -27,6 +27,8 @@ func (*cpuEngine) keyGroup() int { return ctruprime.MaxKeyGroup * runtime.GOMAXP
 
 func (*cpuEngine) stats(*Stats) {}
 
+func (*cpuEngine) adopt(*signingKey) error { return nil }
+
 func (*cpuEngine) close() {}
 
 // serve cuts the batch into pieces and lets each goroutine take the next one. A
@@ -133,6 +135,9 @@ func classical(r *request) error {
 
 // encapsulation carries out all that classical leaves of a request.
 func encapsulation(r *request) error {
+	if r.op == opSign {
+		return signOnCPU(r)
+	}
 	pk, seed, ct, ss := kemParts(r)
 	switch r.op {
 	case opGenerateKey:

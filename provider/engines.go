@@ -59,6 +59,10 @@ type GPU struct {
 	// Backoff is the pause before a GPU that failed is opened again; it doubles
 	// with each failure, up to a minute. 0 means 1 s.
 	Backoff time.Duration
+	// Sign has GPUs make signatures too; see Provider.Signer. Opening them takes a
+	// little longer then, and some memory. A GPU that serves others beside this
+	// process, or whose memory others can read, is no place for a private key.
+	Sign bool
 	// CheckEvery has one result in so many computed again on the CPU, where a
 	// difference closes the GPU for good. 0 means DefaultCheckEvery, a negative
 	// value no checks.

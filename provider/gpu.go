@@ -25,6 +25,8 @@ type gpuEngine struct {
 	kinds [operations]map[*ctruprime.Scheme]*gpu.Kind
 	every uint64 // results to a check; 0: none
 
+	signs bool
+
 	results atomic.Uint64 // of devices
 
 	full, unavailable, late, faulted atomic.Uint64
@@ -41,7 +43,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	if cfg.Schemes == nil {
 		cfg.Schemes = schemes
 	}
-	e := &gpuEngine{cpu: cpu, log: log}
+	e := &gpuEngine{cpu: cpu, log: log, signs: cfg.Sign}
 	switch {
 	case cfg.CheckEvery == 0:
 		e.every = DefaultCheckEvery
@@ -61,6 +63,13 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 			return nil, err
 		}
 		c.Probes = append(c.Probes, probes...)
+	}
+	if cfg.Sign {
+		probe, err := signingProbe()
+		if err != nil {
+			return nil, fmt.Errorf("provider: %w", err)
+		}
+		c.Sign, c.Probes = true, append(c.Probes, probe)
 	}
 	if err := e.open(c); err != nil {
 		return nil, err
@@ -135,13 +144,17 @@ func (e *gpuEngine) close() {
 func (e *gpuEngine) available() bool { return e.gpu.Available() }
 
 func (e *gpuEngine) latency(r *request) (latency, bool) {
-	k := e.kinds[r.op][r.scheme]
+	if r.op == opSign {
+		return latencyOf(e.gpu.SigningLatency()), e.signs
+	}
+	k := e.kind(r)
 	if k == nil {
 		return latency{}, false
 	}
-	l := e.gpu.Latency(k)
-	return latency{l.Mean, l.Base, l.Row}, true
+	return latencyOf(e.gpu.Latency(k)), true
 }
+
+func latencyOf(l gpu.Latency) latency { return latency{l.Mean, l.Base, l.Row} }
 
 func (e *gpuEngine) keyGroup() int {
 	if e.gpu.Available() {
@@ -171,7 +184,7 @@ func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 	defer f.abandon()
 	for len(batch) > 0 {
 		n := 1
-		for n < len(batch) && batch[n].op == batch[0].op && batch[n].scheme == batch[0].scheme {
+		for n < len(batch) && batch[n].op == batch[0].op && batch[n].scheme == batch[0].scheme && batch[n].key == batch[0].key {
 			n++
 		}
 		f.run(batch[:n])
@@ -183,7 +196,7 @@ func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 
 // one carries out a request, unless it reports false: then the CPU must.
 func (e *gpuEngine) one(ctx context.Context, r *request) bool {
-	k := e.kinds[r.op][r.scheme]
+	k := e.kind(r)
 	if k == nil || !packed(r) {
 		return false
 	}
@@ -234,6 +247,10 @@ func packed(r *request) bool {
 
 // fill writes a request's input row; package kernels says what is in it.
 func fill(row []byte, r *request) {
+	if r.op == opSign {
+		fillSignature(row, r)
+		return
+	}
 	pk, seed, ct, _ := kemParts(r)
 	switch deviceOperations[r.op] {
 	case gpu.KeyGen:
@@ -252,7 +269,11 @@ func (e *gpuEngine) accept(r *request, t *gpu.Ticket, i int) {
 	output, invalid := t.Output(i), t.Status(i) != 0
 	n := e.results.Add(1)
 	if invalid || e.every != 0 && n%e.every == 0 {
-		e.check(r, output, invalid, t.Device())
+		check := e.check
+		if r.op == opSign {
+			check = e.checkSignature
+		}
+		check(r, output, invalid, t.Device())
 		return
 	}
 	take(r, output)
@@ -261,6 +282,10 @@ func (e *gpuEngine) accept(r *request, t *gpu.Ticket, i int) {
 
 // take copies an output row to where the request wants it.
 func take(r *request, output []byte) {
+	if r.op == opSign {
+		putDER(r.out, output)
+		return
+	}
 	_, _, ct, ss := kemParts(r)
 	switch deviceOperations[r.op] {
 	case gpu.KeyGen:
@@ -323,7 +348,7 @@ type leg struct {
 // run sends requests of one kind, waiting for earlier ones where there is no room.
 func (f *flight) run(batch []request) {
 	e := f.engine
-	k := e.kinds[batch[0].op][batch[0].scheme]
+	k := e.kind(&batch[0])
 	for len(batch) > 0 {
 		n := 0 // that can go
 		for k != nil && n < len(batch) && packed(&batch[n]) {

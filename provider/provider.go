@@ -47,6 +47,7 @@ type Provider struct {
 	engine  engine
 	pools   map[*ctruprime.Scheme]*keyPool
 	stats   map[*ctruprime.Scheme]*counters
+	signing counts
 	schemes []*ctruprime.Scheme
 
 	running   atomic.Int64 // calls in flight, and closedBit
@@ -142,9 +143,10 @@ func (p *Provider) serve(ctx context.Context, batch []request) {
 	}()
 	for i := range batch {
 		r := &batch[i]
-		p.stats[r.scheme].count(r.op, r.err)
+		n := p.counts(r)
+		n.count(r.err)
 		if r.device {
-			p.stats[r.scheme][r.op].byGPU.Add(1)
+			n.byGPU.Add(1)
 		}
 	}
 }
@@ -167,7 +169,7 @@ func (p *Provider) do(ctx context.Context, r request) ([]byte, error) {
 
 // refuse counts and returns the error of a call that the engine never sees.
 func (p *Provider) refuse(s *ctruprime.Scheme, op operation, err error) error {
-	p.stats[s].count(op, err)
+	p.stats[s][op].count(err)
 	return err
 }
 
@@ -194,7 +196,7 @@ func (p *Provider) GenerateKey(ctx context.Context, s *ctruprime.Scheme) (sk []b
 		defer p.end()
 		sk, err := pool.take(ctx)
 		if err != nil {
-			p.stats[s].count(opGenerateKey, err)
+			p.stats[s][opGenerateKey].count(err)
 		}
 		return sk, err
 	}

@@ -33,6 +33,8 @@ type router struct {
 	onCPU  atomic.Int64 // processors busy with requests
 	load   average.Level
 	routes [operations][]*route // by parameter set, as in schemes
+	sign   *route
+	all    []*route // in the order of Stats
 }
 
 // schemes are the parameter sets, smallest first.
@@ -56,12 +58,15 @@ const (
 )
 
 func newRouter(cpu *cpuEngine, gpu offload) *router {
-	r := &router{cpu: cpu, gpu: gpu}
-	for op := range operations {
-		for _, s := range schemes {
-			r.routes[op] = append(r.routes[op], &route{kind: request{op: op, scheme: s}})
+	r := &router{cpu: cpu, gpu: gpu, sign: &route{kind: request{op: opSign}}}
+	for _, s := range schemes {
+		for op := range operations {
+			t := &route{kind: request{op: op, scheme: s}}
+			r.routes[op] = append(r.routes[op], t)
+			r.all = append(r.all, t)
 		}
 	}
+	r.all = append(r.all, r.sign)
 	cpu.observe = func(q *request, n int, took time.Duration) {
 		r.route(q).cost.Add(float64(took) / float64(n))
 	}
@@ -69,6 +74,9 @@ func newRouter(cpu *cpuEngine, gpu offload) *router {
 }
 
 func (r *router) route(q *request) *route {
+	if q.op == opSign {
+		return r.sign
+	}
 	for _, t := range r.routes[q.op] {
 		if t.kind.scheme == q.scheme {
 			return t
@@ -93,7 +101,7 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	if len(batch) == 0 {
 		return
 	}
-	if t := r.route(&batch[0]); r.offloads(t, len(batch)) {
+	if t := r.route(&batch[0]); !onlyCPU(&batch[0]) && r.offloads(t, len(batch)) {
 		n := int64(len(batch))
 		t.onGPU.Add(n)
 		defer t.onGPU.Add(-n)
@@ -105,6 +113,11 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	defer r.onCPU.Add(-busy)
 	r.cpu.serve(ctx, batch)
 }
+
+// onlyCPU says whether a request is for a key that the devices do not have.
+func onlyCPU(q *request) bool { return q.op == opSign && q.key.device == nil }
+
+func (r *router) adopt(k *signingKey) error { return r.gpu.adopt(k) }
 
 // bulk leaves all Bulks to the GPUs, in whose place the CPU does them if need be.
 func (r *router) bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error) {
@@ -144,11 +157,9 @@ func (t *route) threshold(l latency) float64 {
 // inFlight returns the load of this moment.
 func (r *router) inFlight() float64 {
 	load := float64(r.onCPU.Load())
-	for _, routes := range r.routes {
-		for _, t := range routes {
-			if n := t.onGPU.Load(); n > 0 {
-				load += float64(n) * r.share(t)
-			}
+	for _, t := range r.all {
+		if n := t.onGPU.Load(); n > 0 {
+			load += float64(n) * r.share(t)
 		}
 	}
 	return load
@@ -179,16 +190,13 @@ func (r *router) offloads(t *route, n int) bool {
 func (r *router) stats(st *Stats) {
 	r.gpu.stats(st)
 	st.Routing = &RoutingStats{Load: r.load.Value()}
-	for i := range schemes {
-		for _, routes := range r.routes {
-			t := routes[i]
-			l, _ := r.gpu.latency(&t.kind)
-			cost := t.cost.Value()
-			if cost == 0 && l.mean == 0 {
-				continue
-			}
-			st.Routing.Routes = append(st.Routing.Routes, RouteStats{Scheme: t.kind.scheme.Name(), Operation: t.kind.op.String(),
-				CPUCost: time.Duration(cost), BatchLatency: l.mean, BatchBase: l.base, BatchEach: l.each, Threshold: t.threshold(l)})
+	for _, t := range r.all {
+		l, _ := r.gpu.latency(&t.kind)
+		cost := t.cost.Value()
+		if cost == 0 && l.mean == 0 {
+			continue
 		}
+		st.Routing.Routes = append(st.Routing.Routes, RouteStats{Scheme: schemeName(&t.kind), Operation: t.kind.op.String(),
+			CPUCost: time.Duration(cost), BatchLatency: l.mean, BatchBase: l.base, BatchEach: l.each, Threshold: t.threshold(l)})
 	}
 }

@@ -1,0 +1,225 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/asn1"
+	"errors"
+	"log/slog"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func p256Key(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func newSigner(t testing.TB, p *Provider, key *ecdsa.PrivateKey) *Signer {
+	t.Helper()
+	s, err := p.Signer(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// signAll has several goroutines sign fresh digests, and checks each signature.
+func signAll(t *testing.T, s *Signer, callers, each int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				digest := random(digestSize)
+				sig, err := s.Sign(rand.Reader, digest, crypto.SHA256)
+				if err != nil || !ecdsa.VerifyASN1(s.Public().(*ecdsa.PublicKey), digest, sig) {
+					t.Errorf("digest %x: signature %x is wrong (%v)", digest, sig, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// edgeDigests are those that arithmetic modulo the order could trip over.
+func edgeDigests() [][]byte {
+	n := elliptic.P256().Params().N
+	var all [][]byte
+	for _, x := range []*big.Int{new(big.Int), big.NewInt(1), new(big.Int).Sub(n, big.NewInt(1)), n, new(big.Int).Add(n, big.NewInt(1))} {
+		all = append(all, x.FillBytes(make([]byte, digestSize)))
+	}
+	return append(all, bytes.Repeat([]byte{0xff}, digestSize))
+}
+
+func checkEdgeDigests(t *testing.T, s *Signer) {
+	t.Helper()
+	for _, digest := range edgeDigests() {
+		if sig, err := s.Sign(rand.Reader, digest, crypto.SHA256); err != nil || !ecdsa.VerifyASN1(s.Public().(*ecdsa.PublicKey), digest, sig) {
+			t.Errorf("digest %x: signature %x is wrong (%v)", digest, sig, err)
+		}
+	}
+}
+
+func TestSigner(t *testing.T) {
+	p := openTest(t, Config{KeyPoolSize: -1})
+	key := p256Key(t)
+	s := newSigner(t, p, key)
+	if !key.PublicKey.Equal(s.Public()) {
+		t.Error("another public key")
+	}
+	signAll(t, s, 4, 5)
+	checkEdgeDigests(t, s)
+	if st := p.Stats().Signatures; st.Served != 26 || st.ByGPU != 0 || st.Failures != 0 || st.Operation != "sign" || st.Scheme != "ECDSA-P-256" {
+		t.Errorf("%+v", st)
+	}
+}
+
+// What no device signs, crypto/ecdsa does in its own way, and after Close it signs
+// everything.
+func TestSignerLeavesToCryptoECDSA(t *testing.T) {
+	p := openTest(t, Config{KeyPoolSize: -1})
+	key := p256Key(t)
+	s := newSigner(t, p, key)
+	for _, hash := range []crypto.Hash{crypto.SHA384, crypto.SHA512} {
+		digest := hash.New().Sum(nil)
+		if sig, err := s.Sign(rand.Reader, digest, hash); err != nil || !ecdsa.VerifyASN1(&key.PublicKey, digest, sig) {
+			t.Errorf("%v: %x (%v)", hash, sig, err)
+		}
+	}
+	digest := sha256.Sum256([]byte("deterministic"))
+	want, err := key.Sign(nil, digest[:], crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sig, err := s.Sign(nil, digest[:], crypto.SHA256); err != nil || !bytes.Equal(sig, want) {
+		t.Errorf("without randomness: %x (%v), want %x", sig, err, want)
+	}
+	if _, err := s.Sign(nil, make([]byte, sha512.Size), crypto.SHA256); err == nil {
+		t.Error("a digest of the wrong size is signed")
+	}
+	p.Close()
+	signAll(t, s, 1, 1)
+	if st := p.Stats().Signatures; st.Served != 0 {
+		t.Errorf("%+v", st)
+	}
+	if _, err := p.Signer(key); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// withNumber returns a key that crypto/ecdsa would not make.
+func withNumber(key ecdsa.PrivateKey, d *big.Int) *ecdsa.PrivateKey {
+	key.D = d //lint:ignore SA1019 there is no other way to an invalid key
+	return &key
+}
+
+func TestSignerRefuses(t *testing.T) {
+	p := openTest(t, Config{KeyPoolSize: -1})
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := *p256Key(t)
+	stranger.PublicKey = p256Key(t).PublicKey
+	for _, c := range []struct {
+		want string
+		key  *ecdsa.PrivateKey
+	}{
+		{"needs an ECDSA private key", nil},
+		{"needs an ECDSA private key", new(ecdsa.PrivateKey)},
+		{"on P-256, not on P-384; use that key", p384},
+		{"does not belong to the public key", &stranger},
+		{"provider: Signer: ", withNumber(stranger, new(big.Int))},
+		{"provider: Signer: ", withNumber(stranger, elliptic.P256().Params().N)},
+	} {
+		if _, err := p.Signer(c.key); err == nil || !strings.HasPrefix(err.Error(), "provider: Signer") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// An engine that panics fails the signature, not the process.
+func TestSignerPanic(t *testing.T) {
+	p, _ := openWith(t, Config{KeyPoolSize: -1}, slog.New(slog.DiscardHandler), func(context.Context, []request) { panic("boom") })
+	s := newSigner(t, p, p256Key(t))
+	if _, err := s.Sign(rand.Reader, make([]byte, digestSize), crypto.SHA256); err != errEnginePanic {
+		t.Errorf("%v, want errEnginePanic", err)
+	}
+	if st := p.Stats().Signatures; st.Failures != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The encoding is that of encoding/asn1, for numbers of every length.
+func TestPutDER(t *testing.T) {
+	check := func(numbers []byte) {
+		t.Helper()
+		want, err := asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(numbers[:32]), new(big.Int).SetBytes(numbers[32:])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := bytes.Repeat([]byte{0xa5}, maxSignatureSize)
+		putDER(out, numbers)
+		if got := derOf(out); !bytes.Equal(got, want) || !bytes.Equal(out[len(got):], make([]byte, maxSignatureSize-len(got))) {
+			t.Errorf("%x: %x, want %x and zeros", numbers, out, want)
+		}
+	}
+	for zeros := range 33 {
+		for _, first := range []byte{0, 1, 0x7f, 0x80, 0xff} {
+			r, s := random(32), random(32)
+			clear(r[:zeros])
+			if zeros < 32 {
+				r[zeros] = first
+			}
+			check(append(bytes.Clone(r), s...))
+			check(append(bytes.Clone(s), r...))
+		}
+	}
+	check(make([]byte, 64))
+}
+
+// The router measures signatures, and keeps those on the CPU whose keys no device
+// has.
+func TestRouteSignatures(t *testing.T) {
+	r, g, _ := route761()
+	g.entered = make(chan int, 1)
+	close(g.hold)
+	key := p256Key(t)
+	k := &signingKey{private: key, number: random(32)}
+	sign := func() *request {
+		batch := []request{{op: opSign, key: k, peer: random(digestSize), out: make([]byte, maxSignatureSize)}}
+		r.serve(t.Context(), batch)
+		return &batch[0]
+	}
+	r.onCPU.Store(20)
+	settle(r, r.sign)
+	if q := sign(); q.err != nil || !verifies(q) {
+		t.Errorf("%v, %x", q.err, q.out)
+	}
+	if r.sign.cost.Value() == 0 {
+		t.Error("the CPU's cost is not measured")
+	}
+	k.device = true
+	sign()
+	if n := <-g.entered; n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	var st Stats
+	r.stats(&st)
+	if last := st.Routing.Routes[len(st.Routing.Routes)-1]; last.Operation != "sign" || last.CPUCost == 0 {
+		t.Errorf("%+v", last)
+	}
+}
