@@ -116,14 +116,12 @@ func (c *Config) maps(k *Kind, p *kernels.Plan) bool {
 func newKinds(cfg *Config) ([]*Kind, error) {
 	var kinds []*Kind
 	for _, n := range cfg.Sets {
-		set, err := kernels.NewSet(n)
-		if err != nil {
-			return nil, fmt.Errorf("%w: Sets: %w", ErrConfig, err)
-		}
 		for _, op := range Operations() {
-			k := &Kind{index: len(kinds), queue: len(kinds), set: n, operation: op, capacity: cfg.Capacity}
-			k.describe(set)
-			k.results = aligned(k.capacity * k.input)
+			k, err := newKind(n, op, cfg.Capacity)
+			if err != nil {
+				return nil, fmt.Errorf("%w: Sets: %w", ErrConfig, err)
+			}
+			k.index, k.queue = len(kinds), len(kinds)
 			kinds = append(kinds, k)
 		}
 	}
@@ -133,9 +131,23 @@ func newKinds(cfg *Config) ([]*Kind, error) {
 	return kinds, nil
 }
 
-// describe says what the kind's operation of a set needs.
-func (k *Kind) describe(set *kernels.Set) {
-	switch k.operation {
+// RowSizes returns the bytes of the input and output rows of an operation of the parameter set of degree n.
+func RowSizes(n int, op Operation) (input, output int, err error) {
+	k, err := newKind(n, op, 1)
+	if err != nil {
+		return 0, 0, fmt.Errorf("gpu: %w", err)
+	}
+	return k.input, k.output, nil
+}
+
+// newKind returns the kind of an operation of a set.
+func newKind(n int, op Operation, capacity int) (*Kind, error) {
+	set, err := kernels.NewSet(n)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kind{set: n, operation: op, capacity: capacity}
+	switch op {
 	case ServerExchange:
 		k.exchange(set, kernels.ServerExchange)
 	case ClientFinish:
@@ -146,7 +158,11 @@ func (k *Kind) describe(set *kernels.Set) {
 		k.ofKEM(set, kernels.Decaps)
 	case KeyGen:
 		k.ofKEM(set, kernels.KeyGen)
+	default:
+		return nil, fmt.Errorf("there is no operation %v", op)
 	}
+	k.results = aligned(capacity * k.input)
+	return k, nil
 }
 
 func (k *Kind) ofKEM(set *kernels.Set, op kernels.Operation) {

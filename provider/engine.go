@@ -58,6 +58,7 @@ type request struct {
 	out        []byte
 	err        error
 	device     bool // a device made the result
+	wanted     bool // a device would have, had the engine adopted the key
 }
 
 // kemParts returns where the parts of a request's KEM operation lie: the public
@@ -76,6 +77,11 @@ func kemParts(r *request) (pk, seed, ct, ss []byte) {
 		return nil, nil, r.peer[x25519Size:], r.out[x25519Size:]
 	}
 	return nil, nil, nil, nil
+}
+
+// x25519Secret returns where a server's X25519 secret lies in the result.
+func x25519Secret(r *request) []byte {
+	return r.out[x25519Size+r.scheme.CiphertextSize():][:x25519Size]
 }
 
 // outSize is the length in bytes of an operation's result.
@@ -116,7 +122,8 @@ type engine interface {
 	// pin returns memory for Bulks, and install makes keys ready for them.
 	pin(n int) (*Pinned, error)
 	install(k *BulkKeys) error
-	// adopt makes a key ready for opSign.
+	// adopt makes a key of opSign known to the devices. Until then the CPU signs, and
+	// the engine sets wanted where they would.
 	adopt(k *signingKey) error
 	// close waits for nothing: the Provider calls it when no serve is running.
 	close()

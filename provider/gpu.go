@@ -5,6 +5,7 @@ package provider
 import (
 	"bytes"
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,9 +16,8 @@ import (
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
-// A gpuEngine carries out requests on GPUs: the KEM in batches, X25519 in the
-// caller's goroutine meanwhile. What the devices don't do, for whatever reason,
-// it has the CPU do.
+// A gpuEngine carries out requests on GPUs, each in one row of a batch. What the
+// devices don't do, for whatever reason, it has the CPU do.
 type gpuEngine struct {
 	gpu   *gpu.Engine
 	cpu   *cpuEngine
@@ -33,17 +33,12 @@ type gpuEngine struct {
 	checked, mismatches              atomic.Uint64
 }
 
-// deviceOperations are the devices' operations by ours.
-var deviceOperations = [operations]gpu.Operation{
-	opGenerateKey: gpu.KeyGen, opEncapsulate: gpu.Encaps, opDecapsulate: gpu.Decaps, opServerExchange: gpu.Encaps, opClientFinish: gpu.Decaps,
-}
-
 // openGPU opens the devices that cfg names; cpu stands in for them.
 func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	if cfg.Schemes == nil {
 		cfg.Schemes = schemes
 	}
-	e := &gpuEngine{cpu: cpu, log: log, signs: cfg.Sign}
+	e := &gpuEngine{cpu: cpu, log: log, signs: cfg.Sign && !fips140.Enabled()}
 	switch {
 	case cfg.CheckEvery == 0:
 		e.every = DefaultCheckEvery
@@ -64,7 +59,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 		}
 		c.Probes = append(c.Probes, probes...)
 	}
-	if cfg.Sign {
+	if e.signs {
 		probe, err := signingProbe()
 		if err != nil {
 			return nil, fmt.Errorf("provider: %w", err)
@@ -108,30 +103,6 @@ func degree(s *ctruprime.Scheme) (n int, err error) {
 	}
 	return 0, fmt.Errorf("%w: Schemes holds an unknown parameter set; use ctruprime.Scheme653(), Scheme761() or Scheme1277()", errConfig)
 }
-
-// probes returns one operation of each kind with the CPU's result.
-func probes(s *ctruprime.Scheme, n int) ([]gpu.Probe, error) {
-	seed := make([]byte, ctruprime.KeySeedSize)
-	sk := make([]byte, s.PrivateKeySize())
-	ct, ss := make([]byte, s.CiphertextSize()), make([]byte, s.SharedKeySize())
-	for i := range seed {
-		seed[i] = byte(i)
-	}
-	if err := s.GenerateKeyBytes(sk, seed); err != nil {
-		return nil, err
-	}
-	pk := s.PublicKeyOf(sk)
-	if err := s.EncapsulateBytes(ct, ss, pk, seed[:ctruprime.SeedSize]); err != nil {
-		return nil, err
-	}
-	return []gpu.Probe{
-		{Set: n, Operation: gpu.KeyGen, Input: seed, Output: sk},
-		{Set: n, Operation: gpu.Encaps, Input: join(pk, seed[:ctruprime.SeedSize]), Output: join(ct, ss)},
-		{Set: n, Operation: gpu.Decaps, Input: join(sk, ct), Output: ss},
-	}, nil
-}
-
-func join(a, b []byte) []byte { return append(bytes.Clone(a), b...) }
 
 func (*gpuEngine) name() string { return string(EngineGPU) }
 
@@ -212,9 +183,6 @@ func (e *gpuEngine) one(ctx context.Context, r *request) bool {
 	defer t.Release()
 	fill(t.Input(0), r)
 	t.Submit()
-	if r.err = classical(r); r.err != nil {
-		return true
-	}
 	switch err := t.Wait(ctx); {
 	case err == nil:
 		e.accept(r, &t, 0)
@@ -222,16 +190,9 @@ func (e *gpuEngine) one(ctx context.Context, r *request) bool {
 		r.err = context.Cause(ctx)
 	default:
 		e.countReason(err, 1)
-		e.encapsulate(r)
+		return false
 	}
 	return true
-}
-
-// encapsulate has the CPU do what a device did not.
-func (e *gpuEngine) encapsulate(r *request) {
-	piece := []request{*r}
-	e.cpu.encapsulations(piece)
-	r.err = piece[0].err
 }
 
 // packed says whether all that a row needs is there in bytes.
@@ -243,23 +204,6 @@ func packed(r *request) bool {
 		return r.own != nil
 	}
 	return true
-}
-
-// fill writes a request's input row; package kernels says what is in it.
-func fill(row []byte, r *request) {
-	if r.op == opSign {
-		fillSignature(row, r)
-		return
-	}
-	pk, seed, ct, _ := kemParts(r)
-	switch deviceOperations[r.op] {
-	case gpu.KeyGen:
-		copy(row, r.own)
-	case gpu.Encaps:
-		copy(row[copy(row, pk):], seed)
-	case gpu.Decaps:
-		copy(row[copy(row, r.own):], ct)
-	}
 }
 
 // accept takes a row's result over. What the device says is invalid the CPU looks
@@ -280,35 +224,16 @@ func (e *gpuEngine) accept(r *request, t *gpu.Ticket, i int) {
 	r.device = true
 }
 
-// take copies an output row to where the request wants it.
-func take(r *request, output []byte) {
-	if r.op == opSign {
-		putDER(r.out, output)
-		return
-	}
-	_, _, ct, ss := kemParts(r)
-	switch deviceOperations[r.op] {
-	case gpu.KeyGen:
-		copy(r.out, output)
-	case gpu.Encaps:
-		copy(ss, output[copy(ct, output):])
-	case gpu.Decaps:
-		copy(ss, output)
-	}
-}
-
 // check computes a request on the CPU, whose result counts, and compares.
 func (e *gpuEngine) check(r *request, output []byte, invalid bool, device int) {
 	e.checked.Add(1)
-	e.encapsulate(r)
+	e.recompute(r)
 	same := invalid == (r.err != nil)
 	if same && !invalid {
-		made := *r
-		made.out = make([]byte, len(r.out))
-		defer clear(made.out)
-		copy(made.out, r.out)
-		take(&made, output)
-		same = bytes.Equal(made.out, r.out)
+		want := make([]byte, len(output))
+		defer clear(want)
+		spell(want, r)
+		same = bytes.Equal(output, want)
 	}
 	if same {
 		r.device = r.err == nil
@@ -316,6 +241,13 @@ func (e *gpuEngine) check(r *request, output []byte, invalid bool, device int) {
 	}
 	e.mismatches.Add(1)
 	e.gpu.Refuse(device, fmt.Errorf("%s of %s", r.op, r.scheme.Name()))
+}
+
+// recompute has the CPU carry out a request after all.
+func (e *gpuEngine) recompute(r *request) {
+	piece := []request{*r}
+	e.cpu.compute(piece)
+	r.err = piece[0].err
 }
 
 func (e *gpuEngine) countReason(err error, n int) {
@@ -382,9 +314,6 @@ func (f *flight) send(t gpu.Ticket, batch []request) {
 		fill(ticket.Input(i), &batch[i])
 	}
 	ticket.Submit()
-	for i := range batch {
-		batch[i].err = classical(&batch[i])
-	}
 }
 
 // abandon gives back what a panic has left.
@@ -416,14 +345,12 @@ func (f *flight) landOne(l *leg) {
 		f.engine.countReason(err, len(l.batch))
 	}
 	for i := range l.batch {
-		r := &l.batch[i]
-		switch {
-		case r.err != nil: // of the classical half
-		case err == nil:
-			f.engine.accept(r, &l.ticket, i)
-		default:
-			f.leave(l.batch[i : i+1])
+		if err == nil {
+			f.engine.accept(&l.batch[i], &l.ticket, i)
 		}
+	}
+	if err != nil {
+		f.leave(l.batch)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/internal/panics"
@@ -30,15 +31,25 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.base, time.Duration(s.timeouts.Handshake))
+	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
 	defer cancel()
-	t := tls.Server(c, s.tls)
-	if err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault)); err != nil {
+	t := tls.Server(c, c.live.tls)
+	err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault))
+	if errors.Is(err, errPassthrough) {
+		s.relayWhole(c)
+		return
+	}
+	if err != nil {
 		s.handshakeFailed(c, t, err)
 		return
 	}
-	s.handshakeSucceeded(c, t.ConnectionState())
+	state := t.ConnectionState()
+	s.handshakeSucceeded(c, state)
 	c.finishHandshake()
+	if c.host.Mode == config.ModeTCP {
+		s.relayTLS(c, t, state)
+		return
+	}
 	s.queue.deliver(t)
 }
 
@@ -64,7 +75,7 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	answerPlainHTTP(err)
 	state := t.ConnectionState()
 	c.Close()
-	f := failure{err: err, conn: c, state: state, timeout: time.Duration(s.timeouts.Handshake)}
+	f := failure{err: err, conn: c, state: state, timeout: time.Duration(c.live.timeouts.Handshake)}
 	if f.silent() {
 		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,25 +15,36 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
 // Service is a proxy that listens.
 type Service struct {
-	plan      *Plan
+	plan      atomic.Pointer[Plan]
 	log       *slog.Logger
 	provider  *provider.Provider
-	pool      *backend.Pool
+	keys      *signing.Keys // nil: certificates' keys sign by themselves
+	pools     map[string]*backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
 	draining  atomic.Bool
+
+	configuration watch.Stamp // of the file when it was last read
+	files         watch.Files // the same of what it names, but for the certificates
 }
+
+// current is the Plan that the proxy goes by.
+func (s *Service) current() *Plan { return s.plan.Load() }
 
 // Start opens the listeners and everything behind them; connections wait until
 // Run. A Service that was started has to be Run.
 func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
-	s := &Service{plan: p, log: logger}
+	s := &Service{log: logger, files: p.files, configuration: p.configuration}
+	s.plan.Store(p)
 	err := s.listen()
 	if err == nil {
 		err = s.openOperation()
@@ -45,20 +57,50 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	if s.pool, err = backend.New(p.backends(logger)); err != nil {
+	if err := s.openProxy(p); err != nil {
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: logger, Observer: s.operation.metrics})
 	return s, nil
 }
 
+// openProxy starts the pools and the proxy in front of them.
+func (s *Service) openProxy(p *Plan) error {
+	if p.Config.Provider.GPU.Sign {
+		var err error
+		if s.keys, err = signing.New(s.provider, s.log); err != nil {
+			return err
+		}
+	}
+	pools, err := p.openPools(s.log, nil, nil)
+	if err != nil {
+		return err
+	}
+	options, err := s.options(p, pools)
+	if err != nil {
+		closePools(pools)
+		return err
+	}
+	s.pools, s.proxy = pools, proxy.New(options)
+	return nil
+}
+
+// options are what the proxy is told of a Plan.
+func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
+	hosts, err := routing.New(p.Config, pools)
+	o := proxy.Options{Config: p.Config, Certificates: p.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if s.keys != nil {
+		o.Sign = s.keys.Certificate
+	}
+	return o, err
+}
+
 func (s *Service) listen() error {
-	for i, address := range s.plan.Config.Listen {
+	for i, address := range s.current().Config.Listen {
 		ln, err := net.Listen("tcp", string(address))
 		if err != nil {
-			return s.plan.Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
+			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
 		s.listeners = append(s.listeners, ln)
 	}
@@ -93,7 +135,7 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery)}}
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
 	}
@@ -106,28 +148,6 @@ func orNone(n int) int {
 		return -1
 	}
 	return n
-}
-
-// backends translates the configuration.
-func (p *Plan) backends(logger *slog.Logger) backend.Options {
-	c := p.Config
-	o := backend.Options{
-		CA:                 p.ca,
-		EjectAfter:         c.Backends.EjectAfter,
-		EjectFor:           time.Duration(c.Backends.EjectFor),
-		MaxIdleConnections: c.Backends.MaxIdleConnections,
-		ConnectTimeout:     time.Duration(c.Timeouts.BackendConnect),
-		WriteTimeout:       time.Duration(c.Timeouts.BackendWrite),
-		ResponseTimeout:    time.Duration(c.Timeouts.BackendResponse),
-		ReadTimeout:        time.Duration(c.Timeouts.BackendRead),
-		IdleTimeout:        time.Duration(c.Timeouts.BackendIdle),
-		MaxHeaderBytes:     int64(c.Limits.HeaderBytes),
-		Logger:             logger,
-	}
-	for _, u := range c.Backends.URLs {
-		o.URLs = append(o.URLs, u.URL)
-	}
-	return o
 }
 
 // Addresses are those that the service listens on, with the ports that the
@@ -148,11 +168,13 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 
 // Run serves until ctx is done or a listener fails, then drains within the
 // configured time and closes everything. It returns nil if ctx was the reason,
-// even if connections had to be cut: that is logged.
-func (s *Service) Run(ctx context.Context) error {
+// even if connections had to be cut: that is logged. Meanwhile it reads its
+// configuration again when something comes from hangups, which may be nil, and
+// when the configuration says so.
+func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	for _, ln := range s.listeners {
-		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.plan.Config.TLS.CurveIDs()), " "),
-			"backends", len(s.plan.Config.Backends.URLs))
+		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
+			"hosts", len(s.current().Config.Hosts), "pools", len(s.pools))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -165,12 +187,12 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	}
 	s.operation.serve(fail)
-	<-serveCtx.Done()
+	s.follow(serveCtx, hangups)
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
 	s.operation.close()
-	s.pool.Close()
+	closePools(s.pools)
 	s.provider.Close()
 	if ctx.Err() != nil {
 		return nil
@@ -181,7 +203,7 @@ func (s *Service) Run(ctx context.Context) error {
 // drain lets what is under way come to its end.
 func (s *Service) drain(cause error) {
 	s.draining.Store(true)
-	within := time.Duration(s.plan.Config.Timeouts.Drain)
+	within := time.Duration(s.current().Config.Timeouts.Drain)
 	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

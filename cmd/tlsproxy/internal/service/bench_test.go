@@ -1,4 +1,4 @@
-package proxy
+package service
 
 import (
 	"context"
@@ -15,45 +15,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/machine"
 )
 
-// BenchmarkHandshake makes full handshakes with a Server and with net/http's own, client
+// BenchmarkHandshake makes full handshakes with the proxy and with net/http's own server, client
 // included: what the one takes longer, and allocates more, is what the proxy adds. With
 // a request each of them has a backend behind it.
 func BenchmarkHandshake(b *testing.B) {
-	cert, err := certificates.SelfSigned(hosts...)
+	cert, err := certificates.SelfSigned("front.example")
 	if err != nil {
 		b.Fatal(err)
 	}
-	back := httptest.NewServer(http.HandlerFunc(hello))
+	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
 	defer back.Close()
 	for _, requests := range []int{0, 1, 20} {
 		name := map[int]string{0: "Alone", 1: "Request", 20: "Requests"}[requests]
 		for _, server := range []struct {
 			name  string
-			start func(b *testing.B, ln net.Listener, cert *tls.Certificate, back *url.URL)
-		}{{"NetHTTP", startNetHTTP}, {"Server", startServer}} {
+			start func(b *testing.B, cert *tls.Certificate, back *url.URL) (address string)
+		}{{"NetHTTP", startNetHTTP}, {"Service", startService}} {
 			b.Run(name+"/"+server.name, func(b *testing.B) {
-				ln, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					b.Fatal(err)
-				}
 				to, err := url.Parse(back.URL)
 				if err != nil {
 					b.Fatal(err)
 				}
-				server.start(b, ln, cert, to)
+				address := server.start(b, cert, to)
 				roots := x509.NewCertPool()
 				roots.AddCert(cert.Leaf)
-				client := &tls.Config{RootCAs: roots, ServerName: hosts[0], CurvePreferences: []tls.CurveID{tls.X25519}}
+				client := &tls.Config{RootCAs: roots, ServerName: "front.example", CurvePreferences: []tls.CurveID{tls.X25519}}
 				b.ReportAllocs()
 				before := processorTime(b)
 				for b.Loop() {
-					converse(b, ln.Addr().String(), client, requests)
+					converse(b, address, client, requests)
 				}
 				b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 			})
@@ -96,8 +91,12 @@ func converse(b *testing.B, address string, config *tls.Config, requests int) {
 	io.Copy(io.Discard, raw)
 }
 
-// startNetHTTP starts what the Server is compared with.
-func startNetHTTP(b *testing.B, ln net.Listener, cert *tls.Certificate, back *url.URL) {
+// startNetHTTP starts what the proxy is compared with.
+func startNetHTTP(b *testing.B, cert *tls.Certificate, back *url.URL) (address string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	server := &http.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{*cert}}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		Handler: &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
@@ -112,28 +111,30 @@ func startNetHTTP(b *testing.B, ln net.Listener, cert *tls.Certificate, back *ur
 		serving.Wait()
 		transport.CloseIdleConnections()
 	})
+	return ln.Addr().String()
 }
 
-func startServer(b *testing.B, ln net.Listener, cert *tls.Certificate, back *url.URL) {
-	store, err := certificates.NewStore([]*tls.Certificate{cert})
-	if err != nil {
-		b.Fatal(err)
-	}
+func startService(b *testing.B, cert *tls.Certificate, back *url.URL) (address string) {
 	c := config.Default()
-	pool, err := backend.New(backend.Options{URLs: []*url.URL{back}, EjectAfter: c.Backends.EjectAfter, MaxIdleConnections: c.Backends.MaxIdleConnections,
-		ConnectTimeout: time.Duration(c.Timeouts.BackendConnect), WriteTimeout: time.Duration(c.Timeouts.BackendWrite), ResponseTimeout: time.Duration(c.Timeouts.BackendResponse),
-		ReadTimeout: time.Duration(c.Timeouts.BackendRead), IdleTimeout: time.Duration(c.Timeouts.BackendIdle), MaxHeaderBytes: int64(c.Limits.HeaderBytes)})
+	c.Listen = []config.Address{"127.0.0.1:0"}
+	c.TLS.Groups = []config.Group{config.Group(tls.X25519)}
+	c.Backends.URLs = []config.URL{{URL: back}}
+	plan, err := LoadWith(c, cert)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := New(Options{Config: c, Certificates: store, Backends: pool, Logger: slog.New(slog.DiscardHandler)})
-	var serving sync.WaitGroup
-	serving.Go(func() { s.Serve(ln) })
+	s, err := plan.Start(slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx, nil) }()
 	b.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		s.Shutdown(ctx)
-		serving.Wait()
-		pool.Close()
+		stop()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
 	})
+	return s.Addresses()[0].String()
 }
