@@ -57,6 +57,7 @@ func (c *benchCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stock.Close()
+	defer raiseHeapFloor()()
 	plan.Ready = stock.fill
 	if len(plan.Concurrency) > 1 {
 		plan.Progress = s.err
