@@ -25,7 +25,8 @@ type gpuEngine struct {
 	kinds [operations]map[*ctruprime.Scheme]*gpu.Kind
 	every uint64 // results to a check; 0: none
 
-	signs bool
+	signs   bool
+	several bool // there is more than one device
 
 	results atomic.Uint64 // of devices
 
@@ -79,6 +80,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 			e.kinds[op][s] = k
 		}
 	}
+	e.several = len(e.gpu.Stats()) > 1
 	return e, nil
 }
 
@@ -162,6 +164,7 @@ func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 		batch = batch[n:]
 	}
 	f.land(0)
+	f.again()
 	f.serveRest()
 }
 
@@ -175,24 +178,35 @@ func (e *gpuEngine) one(ctx context.Context, r *request) bool {
 		r.err = context.Cause(ctx)
 		return true
 	}
+	err := e.onDevice(ctx, k, r)
+	if err == gpu.ErrFault && e.several && e.onDevice(ctx, k, r) == nil {
+		return true // by another
+	}
+	switch {
+	case err == nil:
+		return true
+	case ctx.Err() != nil:
+		r.err = context.Cause(ctx)
+		return true
+	}
+	e.countReason(err, 1)
+	return false
+}
+
+// onDevice carries out a request on a device; the error says why none did.
+func (e *gpuEngine) onDevice(ctx context.Context, k *gpu.Kind, r *request) error {
 	t, err := e.gpu.Reserve(k, 1)
 	if err != nil {
-		e.countReason(err, 1)
-		return false
+		return err
 	}
 	defer t.Release()
 	fill(t.Input(0), r)
 	t.Submit()
-	switch err := t.Wait(ctx); {
-	case err == nil:
-		e.accept(r, &t, 0)
-	case ctx.Err() != nil:
-		r.err = context.Cause(ctx)
-	default:
-		e.countReason(err, 1)
-		return false
+	if err := t.Wait(ctx); err != nil {
+		return err
 	}
-	return true
+	e.accept(r, &t, 0)
+	return nil
 }
 
 // packed says whether all that a row needs is there in bytes.
@@ -269,6 +283,9 @@ type flight struct {
 	ctx    context.Context
 	legs   []leg
 	rest   []*request // for the CPU
+
+	returned [][]request // by a device that failed, for another
+	last     bool        // what is returned now is for the CPU
 }
 
 // A leg is the requests that hold the rows of a ticket.
@@ -341,17 +358,28 @@ func (f *flight) land(left int) {
 func (f *flight) landOne(l *leg) {
 	defer l.ticket.Release()
 	err := l.ticket.Wait(f.ctx)
-	if err != nil && f.ctx.Err() == nil {
-		f.engine.countReason(err, len(l.batch))
-	}
-	for i := range l.batch {
-		if err == nil {
+	switch {
+	case err == nil:
+		for i := range l.batch {
 			f.engine.accept(&l.batch[i], &l.ticket, i)
 		}
+		return
+	case err == gpu.ErrFault && f.engine.several && !f.last:
+		f.returned = append(f.returned, l.batch)
+		return
+	case f.ctx.Err() == nil:
+		f.engine.countReason(err, len(l.batch))
 	}
-	if err != nil {
-		f.leave(l.batch)
+	f.leave(l.batch)
+}
+
+// again sends what a device returned to the others.
+func (f *flight) again() {
+	f.last = true
+	for _, batch := range f.returned {
+		f.run(batch)
 	}
+	f.land(0)
 }
 
 // serveRest has the CPU carry out what the devices did not.
