@@ -131,6 +131,10 @@ func (s *Service) apply(before, next *Plan) error {
 		closeOthers(pools, s.pools)
 		return err
 	}
+	if err := s.tickets.Set(next.ticketOptions()); err != nil {
+		closeOthers(pools, s.pools)
+		return err
+	}
 	s.proxy.Update(options)
 	s.plan.Store(next)
 	closeOthers(s.pools, pools)

@@ -126,8 +126,7 @@ func (r *Keys) Use(c *tls.Config, scope func(tls.ConnectionState) *Scope) {
 		if state == nil {
 			return nil, nil
 		}
-		defer clear(state)
-		session, err := tls.ParseSessionState(state)
+		session, err := tls.ParseSessionState(state) // which keeps parts of state
 		if err != nil {
 			return nil, nil // of another version of crypto/tls; a full handshake follows
 		}
