@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
 )
 
 // What Config's zero values stand for, and the most that it takes.
@@ -28,6 +30,8 @@ const (
 type Config struct {
 	// Library is the path of CUDA's driver library; see driver.Open for what an empty one means.
 	Library string
+	// Driver is used in place of a library, unless it is nil.
+	Driver driver.API
 	// Devices are the devices to use, as CUDA numbers them; nil means all.
 	Devices []int
 	// Sets are the parameter sets to serve, by degree (653, 761, 1277); nil means all.

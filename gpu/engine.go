@@ -42,8 +42,10 @@ func Open(cfg Config) (*Engine, error) {
 			return nil, err
 		}
 	}
-	if e.api, err = driver.Open(cfg.Library); err != nil {
-		return nil, fmt.Errorf("gpu: %w", err)
+	if e.api = cfg.Driver; e.api == nil {
+		if e.api, err = driver.Open(cfg.Library); err != nil {
+			return nil, fmt.Errorf("gpu: %w", err)
+		}
 	}
 	if err := e.find(); err != nil {
 		return nil, err

@@ -65,32 +65,35 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 		}
 		c.Sign, c.Probes = true, append(c.Probes, probe)
 	}
-	if err := e.open(c); err != nil {
+	if err := e.open(c, cfg.Schemes); err != nil {
 		return nil, err
-	}
-	for op := range operations {
-		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
-		for i, s := range cfg.Schemes {
-			k, err := e.gpu.Kind(c.Sets[i], deviceOperations[op])
-			if err != nil {
-				return nil, errors.Join(err, e.gpu.Close())
-			}
-			e.kinds[op][s] = k
-		}
 	}
 	return e, nil
 }
 
-// open opens the devices and tells a machine without any from a fault.
-func (e *gpuEngine) open(c gpu.Config) (err error) {
+// open opens the devices for the parameter sets, and tells a machine without any
+// from a fault.
+func (e *gpuEngine) open(c gpu.Config, sets []*ctruprime.Scheme) (err error) {
 	e.gpu, err = gpu.Open(c)
 	switch {
 	case errors.Is(err, driver.ErrNoDriver), errors.Is(err, driver.ErrNoDevice):
 		return fmt.Errorf("%w: %w", errNoGPU, err)
 	case errors.Is(err, gpu.ErrConfig):
 		return fmt.Errorf("%w: %w", errConfig, err)
+	case err != nil:
+		return err
 	}
-	return err
+	for op := range operations {
+		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
+		for i, s := range sets {
+			k, err := e.gpu.Kind(c.Sets[i], deviceOperations[op])
+			if err != nil {
+				return errors.Join(err, e.gpu.Close())
+			}
+			e.kinds[op][s] = k
+		}
+	}
+	return nil
 }
 
 // degree returns the number in a parameter set's name.
