@@ -64,6 +64,15 @@ func (b *batch) join(n int) (first, got int) {
 	return first, max(min(n, b.kind.capacity-first), 0)
 }
 
+// room returns how many rows can still join.
+func (b *batch) room() int {
+	v := b.joined.Load()
+	if v&sealedBit != 0 {
+		return 0
+	}
+	return max(b.kind.capacity-int(v&countMask), 0)
+}
+
 // awaitWriters returns when the input of every row of a sealed batch is written. wake has room for a token and is the worker's own.
 func (b *batch) awaitWriters(wake chan struct{}) {
 	b.written = wake

@@ -46,11 +46,23 @@ func (d *device) shape() kernels.Device {
 	return kernels.Device{Multiprocessors: d.info.Multiprocessors}
 }
 
-// expected says when a row of a kind that joins now is expected back, in nanoseconds. A device that has not been measured is tried.
+// expected says when a row of a kind that joins now is expected back, in nanoseconds: after the batches ahead of its own, and as its own takes
+// with the rows that are in it. A device that has not been measured is tried.
 func (d *device) expected(s *session, k *Kind) float64 {
-	ahead := float64(s.open.Load()) / float64(len(s.workers))
-	return d.latency[k.index].Mean() * (1 + ahead)
+	line := &d.latency[k.index]
+	base, slope := line.Value()
+	ahead, rows := s.open.Load(), 1
+	if b := s.queues[k.index].open.Load(); b != nil {
+		if n := b.room(); n > 0 {
+			ahead, rows = ahead-1, k.capacity-n+1
+		}
+	}
+	// A row counts for a little where no difference has shown, so that equal devices get equally many.
+	return float64(ahead)/float64(len(s.workers))*max(line.Mean(), 1) + base + max(slope, leastRow)*float64(rows)
 }
+
+// leastRow is the nanoseconds that a row more in a batch is taken for at least.
+const leastRow = 1
 
 // count takes note of a batch that has ended well.
 func (d *device) count(b *batch, took time.Duration) {

@@ -17,6 +17,7 @@ type Engine struct {
 	probes  []probe
 	signing signingKeys
 	devices []*device
+	monitor *driver.Monitor // nil without NVML
 	closing chan struct{}
 	once    sync.Once
 	keepers sync.WaitGroup
@@ -28,8 +29,8 @@ type Engine struct {
 
 // Open opens the devices that cfg names. It fails if cfg is at fault, with an error that wraps driver.ErrNoDriver where this machine
 // has no driver, and if no device could be opened. A device that could not, beside others that could, is tried again later.
-func Open(cfg Config) (*Engine, error) {
-	cfg, err := cfg.ready()
+func Open(cfg Config) (_ *Engine, err error) {
+	cfg, err = cfg.ready()
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +48,12 @@ func Open(cfg Config) (*Engine, error) {
 			return nil, fmt.Errorf("gpu: %w", err)
 		}
 	}
+	e.openMonitor()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.closeMonitor())
+		}
+	}()
 	if err := e.find(); err != nil {
 		return nil, err
 	}
@@ -222,6 +229,11 @@ func (e *Engine) Close() error {
 	e.once.Do(func() {
 		close(e.closing)
 		e.keepers.Wait()
+		if err := e.closeMonitor(); err != nil {
+			e.mu.Lock()
+			e.closed = errors.Join(e.closed, err)
+			e.mu.Unlock()
+		}
 	})
 	return e.closed
 }

@@ -78,7 +78,8 @@ type run struct {
 	*Job
 	ctx   context.Context
 	chunk int           // rows
-	next  atomic.Int64  // the chunk to be taken next
+	todo  []int         // the chunks that are not done; set while no device is at work
+	next  atomic.Int64  // which of todo is to be taken next
 	done  []atomic.Bool // by chunk
 }
 
@@ -86,16 +87,28 @@ func newRun(ctx context.Context, j *Job, chunk int) *run {
 	return &run{Job: j, ctx: ctx, chunk: chunk, done: make([]atomic.Bool, (j.Rows+chunk-1)/chunk)}
 }
 
-// claim takes the next rows; n is 0 when none are left, or nobody waits for them.
-func (r *run) claim() (first, n int) {
-	if r.ctx.Err() != nil {
-		return 0, 0
+// remains makes the chunks that are not done those to do, and says whether there are any that somebody waits for. No device may be at work.
+func (r *run) remains() bool {
+	r.todo = r.todo[:0]
+	for c := range r.done {
+		if !r.done[c].Load() {
+			r.todo = append(r.todo, c)
+		}
 	}
-	first, n = r.rows(int(r.next.Add(1)) - 1)
-	return first, max(n, 0)
+	r.next.Store(0)
+	return len(r.todo) > 0 && r.ctx.Err() == nil
 }
 
-// rows returns the rows of a chunk; n is not above 0 if there is no such chunk.
+// claim takes the next rows; n is 0 when none are left, or nobody waits for them.
+func (r *run) claim() (first, n int) {
+	i := int(r.next.Add(1)) - 1
+	if i >= len(r.todo) || r.ctx.Err() != nil {
+		return 0, 0
+	}
+	return r.rows(r.todo[i])
+}
+
+// rows returns the rows of a chunk.
 func (r *run) rows(chunk int) (first, n int) {
 	first = chunk * r.chunk
 	return first, min(r.chunk, r.Rows-first)
@@ -123,8 +136,8 @@ func (r *run) pend() (pending int) {
 // leastChunk is how few rows a chunk may have for the sake of overlapping copies: smaller ones leave a device idle.
 var leastChunk = 1024
 
-// Run runs a job on all devices that are open and returns when they are done with it. A device that fails, or none at all, is no error: its
-// rows are left with StatusPending and counted, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost,
+// Run runs a job on all devices that are open and returns when they are done with it. Where a device fails the others do its rows too. That none can is
+// no error: rows are left with StatusPending and counted, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost,
 // after which, and after an error about the job, no row has a status.
 //
 // What Run does for each row beside what the devices do would slow them down: it touches no row that a device has computed.
@@ -132,14 +145,46 @@ func (e *Engine) Run(ctx context.Context, j *Job) (pending int, err error) {
 	if err := j.check(e); err != nil {
 		return 0, err
 	}
-	var sessions []*session
+	shares := 4 * max(e.openDevices(), 1)
+	r := newRun(ctx, j, min(e.config.Chunk, max(leastChunk, (j.Rows+shares-1)/shares)))
+	// What a device leaves when it fails the others do in another round. A round for each that can fail is enough.
+	for range e.devices {
+		if !r.remains() {
+			break
+		}
+		sessions := e.enterAll()
+		if len(sessions) == 0 {
+			break
+		}
+		if !serveAll(r, sessions) {
+			return 0, ErrLost
+		}
+	}
+	return r.pend(), context.Cause(ctx)
+}
+
+// openDevices counts the devices that take rows.
+func (e *Engine) openDevices() (n int) {
+	for _, d := range e.devices {
+		if d.session.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// enterAll returns the sessions of the devices that are open, entered.
+func (e *Engine) enterAll() (sessions []*session) {
 	for _, d := range e.devices {
 		if s := d.session.Load(); s != nil && s.enter() {
 			sessions = append(sessions, s)
 		}
 	}
-	shares := 4 * max(len(sessions), 1)
-	r := newRun(ctx, j, min(e.config.Chunk, max(leastChunk, (j.Rows+shares-1)/shares)))
+	return sessions
+}
+
+// serveAll has all devices take chunks until none are left; it reports false if one hangs with the job's memory in its hands.
+func serveAll(r *run, sessions []*session) bool {
 	var wg sync.WaitGroup
 	var lost atomic.Bool
 	for _, s := range sessions {
@@ -162,8 +207,5 @@ func (e *Engine) Run(ctx context.Context, j *Job) (pending int, err error) {
 		})
 	}
 	wg.Wait()
-	if lost.Load() {
-		return 0, ErrLost
-	}
-	return r.pend(), context.Cause(ctx)
+	return !lost.Load()
 }

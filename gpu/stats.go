@@ -41,6 +41,12 @@ type DeviceStats struct {
 
 	// Of a batch, from the start of the copy to the device to the results on the host.
 	LatencyP50, LatencyP99 time.Duration
+
+	// Of all processes, as NVML has them; nil where it has not.
+	MemoryUsed  *uint64  // bytes
+	Utilization *float64 // the share of the latest second or less in which a kernel ran
+	Temperature *float64 // degrees Celsius
+	Power       *float64 // watts
 }
 
 // Latency is what batches take of late: Mean, and by the number of their rows, n, Base + n * Row. Zeros say that none was measured.
@@ -93,5 +99,6 @@ func (d *device) stats() DeviceStats {
 	st.Faults, st.Hangs, st.Resets, st.Reopened = d.faults.Load(), d.hangs.Load(), d.resets.Load(), d.reopened.Load()
 	quantiles := d.latencies.quantiles(0.5, 0.99)
 	st.LatencyP50, st.LatencyP99 = quantiles[0], quantiles[1]
+	d.sense(&st)
 	return st
 }

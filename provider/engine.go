@@ -58,6 +58,7 @@ type request struct {
 	out        []byte
 	err        error
 	device     bool // a device made the result
+	wanted     bool // a device would have, had the engine adopted the key
 }
 
 // kemParts returns where the parts of a request's KEM operation lie: the public
@@ -121,7 +122,8 @@ type engine interface {
 	// pin returns memory for Bulks, and install makes keys ready for them.
 	pin(n int) (*Pinned, error)
 	install(k *BulkKeys) error
-	// adopt makes a key ready for opSign.
+	// adopt makes a key of opSign known to the devices. Until then the CPU signs, and
+	// the engine sets wanted where they would.
 	adopt(k *signingKey) error
 	// close waits for nothing: the Provider calls it when no serve is running.
 	close()

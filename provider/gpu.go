@@ -5,6 +5,7 @@ package provider
 import (
 	"bytes"
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,7 +38,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	if cfg.Schemes == nil {
 		cfg.Schemes = schemes
 	}
-	e := &gpuEngine{cpu: cpu, log: log, signs: cfg.Sign}
+	e := &gpuEngine{cpu: cpu, log: log, signs: cfg.Sign && !fips140.Enabled()}
 	switch {
 	case cfg.CheckEvery == 0:
 		e.every = DefaultCheckEvery
@@ -58,7 +59,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 		}
 		c.Probes = append(c.Probes, probes...)
 	}
-	if cfg.Sign {
+	if e.signs {
 		probe, err := signingProbe()
 		if err != nil {
 			return nil, fmt.Errorf("provider: %w", err)

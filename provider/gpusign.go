@@ -6,7 +6,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"encoding/hex"
-	"errors"
 	"fmt"
 
 	"github.com/ctrutls/ctrutls/gpu"
@@ -16,34 +15,28 @@ import (
 // A Provider promises as many keys as the devices take.
 var _ = [1]struct{}{}[gpu.MaxSigningKeys-MaxSigningKeys]
 
-// adopt implements engine: it makes the key's kind, if signatures are wanted and
-// there is room for one more.
+// adopt implements engine: it makes the key's kind.
 func (e *gpuEngine) adopt(k *signingKey) error {
-	if !e.signs {
-		return nil
-	}
 	public, err := k.private.PublicKey.Bytes()
 	if err != nil {
-		return fmt.Errorf("provider: %w", err)
+		return err
 	}
 	kind, err := e.gpu.SigningKind(gpu.SigningKey{Private: k.number, Public: public})
-	switch {
-	case errors.Is(err, gpu.ErrSigningKeys):
-		e.log.Warn("provider: the CPU signs with a key, because the GPUs have as many as they take", "keys", gpu.MaxSigningKeys)
-		return nil
-	case err != nil:
-		return fmt.Errorf("provider: %w", err)
+	if err != nil {
+		return err
 	}
-	k.device = kind
+	k.device.Store(kind)
 	return nil
 }
 
-// kind returns the kind of a request's rows; nil if the devices have none.
+// kind returns the kind of a request's rows; nil if the devices have none, or not
+// yet.
 func (e *gpuEngine) kind(r *request) *gpu.Kind {
 	if r.op != opSign {
 		return e.kinds[r.op][r.scheme]
 	}
-	k, _ := r.key.device.(*gpu.Kind)
+	k, known := r.key.device.Load().(*gpu.Kind)
+	r.wanted = e.signs && !known
 	return k
 }
 

@@ -48,7 +48,9 @@ type Provider struct {
 	pools   map[*ctruprime.Scheme]*keyPool
 	stats   map[*ctruprime.Scheme]*counters
 	signing counts
-	schemes []*ctruprime.Scheme
+	// adopting is whether a key is being made known to the devices.
+	adopting atomic.Bool
+	schemes  []*ctruprime.Scheme
 
 	running   atomic.Int64 // calls in flight, and closedBit
 	idle      chan struct{}

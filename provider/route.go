@@ -101,7 +101,7 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	if len(batch) == 0 {
 		return
 	}
-	if t := r.route(&batch[0]); !onlyCPU(&batch[0]) && r.offloads(t, len(batch)) {
+	if t := r.route(&batch[0]); r.offloads(t, len(batch)) && adopted(&batch[0]) {
 		n := int64(len(batch))
 		t.onGPU.Add(n)
 		defer t.onGPU.Add(-n)
@@ -114,8 +114,12 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	r.cpu.serve(ctx, batch)
 }
 
-// onlyCPU says whether a request is for a key that the devices do not have.
-func onlyCPU(q *request) bool { return q.op == opSign && q.key.device == nil }
+// adopted says whether the devices know a request's key, if it has one; if not,
+// they are to.
+func adopted(q *request) bool {
+	q.wanted = q.op == opSign && q.key.device.Load() == nil
+	return !q.wanted
+}
 
 func (r *router) adopt(k *signingKey) error { return r.gpu.adopt(k) }
 

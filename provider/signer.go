@@ -5,11 +5,12 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/fips140"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
+	"time"
 
 	"github.com/ctrutls/ctrutls/provider/internal/nonce"
 )
@@ -35,31 +36,27 @@ type Signer struct {
 type signingKey struct {
 	private *ecdsa.PrivateKey
 	number  []byte // the private key, big-endian
-	device  any    // what an engine has made of it; nil if it signs on the CPU
+
+	device  atomic.Value // what an engine has made of it for its devices, if anything
+	refused atomic.Int64 // when there was no room for it: nanoseconds since 1970; 0: never
 }
+
+// adoptAgain is how long a key for which there was no room waits.
+const adoptAgain = time.Minute
 
 // Signer returns a crypto.Signer for key, which must be on P-256, so that
 // signatures are made as key exchanges are: by the CPU, or in batches by GPUs where
-// GPU.Sign is set. It takes some 50 ms if it is, and a copy of the key is then held in
-// memory until the Signer is garbage; SECURITY.md says where else the key goes. GPUs
-// serve MaxSigningKeys keys at a time, and none in FIPS 140 mode: with any other
-// key the CPU signs.
+// GPU.Sign is set. GPUs get to know a key when it is first in demand under a load
+// that is theirs: that takes some 50 ms, during which the CPU signs, and from then
+// on a copy of the key is held in memory until the Signer is garbage. SECURITY.md
+// says where else the key goes. GPUs serve MaxSigningKeys keys at a time, and none
+// in FIPS 140 mode; with any other key the CPU signs.
 func (p *Provider) Signer(key *ecdsa.PrivateKey) (*Signer, error) {
 	number, err := p256Number(key)
 	if err != nil {
 		return nil, err
 	}
-	if !p.begin() {
-		return nil, ErrClosed
-	}
-	defer p.end()
-	k := &signingKey{private: key, number: number}
-	if !fips140.Enabled() {
-		if err := p.engine.adopt(k); err != nil {
-			return nil, err
-		}
-	}
-	return &Signer{p, k}, nil
+	return &Signer{p, &signingKey{private: key, number: number}}, nil
 }
 
 // p256Number returns a key on P-256 as a number, or says what is wrong with it.
@@ -110,10 +107,35 @@ func (p *Provider) sign(key *signingKey, digest []byte) ([]byte, error) {
 	defer clear(extra[:])
 	batch := []request{{op: opSign, key: key, peer: digest, own: extra[:], out: make([]byte, maxSignatureSize)}}
 	p.serve(context.Background(), batch)
+	if batch[0].wanted {
+		p.adopt(key)
+	}
 	if err := batch[0].err; err != nil {
 		return nil, err
 	}
 	return derOf(batch[0].out), nil
+}
+
+// adopt makes a key known to the devices in the background, one key at a time.
+func (p *Provider) adopt(key *signingKey) {
+	if time.Since(time.Unix(0, key.refused.Load())) < adoptAgain || !p.adopting.CompareAndSwap(false, true) {
+		return
+	}
+	if !p.begin() {
+		p.adopting.Store(false)
+		return
+	}
+	go func() {
+		defer p.end()
+		defer p.adopting.Store(false)
+		if key.device.Load() != nil {
+			return
+		}
+		if err := p.engine.adopt(key); err != nil {
+			p.log.Warn("provider: the CPU signs with a key", "because", err)
+			key.refused.Store(time.Now().UnixNano())
+		}
+	}()
 }
 
 // signOnCPU carries out a signature by crypto/ecdsa, with a nonce of its own.

@@ -7,7 +7,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
-	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -79,8 +79,10 @@ func TestGPUSignerKeys(t *testing.T) {
 	_, cfg := simulatedSigner(t)
 	p := openTest(t, cfg)
 	a, b := newSigner(t, p, p256Key(t)), newSigner(t, p, p256Key(t))
-	key := p256Key(t)
-	c := &Signer{p, &signingKey{private: key, number: random(32)}}
+	c, err := p.Signer(p256Key(t)) // that the device does not know
+	if err != nil {
+		t.Fatal(err)
+	}
 	var batch []request
 	for i := range 12 {
 		s := []*Signer{a, a, b, c}[i%4]
@@ -93,12 +95,69 @@ func TestGPUSignerKeys(t *testing.T) {
 		}
 	}
 	var wg sync.WaitGroup
-	for _, s := range []*Signer{a, b, c} {
+	for _, s := range []*Signer{a, b} {
 		wg.Go(func() { signAll(t, s, 3, 2) })
 	}
 	wg.Wait()
-	if st := p.Stats().Signatures; st.Served != 18 || st.ByGPU != 12 {
+	if st := p.Stats().Signatures; st.Served != 12 || st.ByGPU != 12 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Handshakes with a certificate whose signatures a device makes, in few batches.
+func TestGPUSignerHandshakes(t *testing.T) {
+	sim, cfg := simulatedSigner(t)
+	p := openTest(t, cfg)
+	server, pool := serverConfig(t, newSigner(t, p, p256Key(t)))
+	before := p.Stats().GPU.Devices[0].Batches
+	const n = 32
+	sim.Hold(0, true)
+	var wg sync.WaitGroup
+	wg.Go(func() { handshakes(t, server, pool, n) })
+	await(t, "all signatures in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == n })
+	sim.Hold(0, false)
+	wg.Wait()
+	st := p.Stats()
+	if st.Signatures.Served != n+1 || st.Signatures.ByGPU != n+1 || st.GPU.Devices[0].Batches-before > 2 {
+		t.Errorf("%+v, %+v", st.Signatures, st.GPU.Devices[0])
+	}
+}
+
+// The first signature by a key is the CPU's, and makes the devices know the key.
+func TestGPUSignerAdopts(t *testing.T) {
+	_, cfg := simulatedSigner(t)
+	p := openTest(t, cfg)
+	s, err := p.Signer(p256Key(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signAll(t, s, 1, 1)
+	if st := p.Stats().Signatures; st.ByGPU != 0 {
+		t.Errorf("%+v", st)
+	}
+	await(t, "the device knows the key", func() bool { return s.key.device.Load() != nil })
+	await(t, "the next key's turn", func() bool { return !p.adopting.Load() })
+	signAll(t, s, 1, 2)
+	if st := p.Stats().Signatures; st.Served != 3 || st.ByGPU != 2 || p.adopting.Load() {
+		t.Errorf("%+v", st)
+	}
+
+	// A key that is refused is not asked about at every signature.
+	var logged bytes.Buffer
+	p.log = slog.New(slog.NewTextHandler(&logged, nil))
+	refused, err := p.Signer(p256Key(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused.key.number = refused.key.number[1:]
+	p.adopt(refused.key)
+	await(t, "the key is refused", func() bool { return refused.key.refused.Load() != 0 })
+	await(t, "the next key's turn", func() bool { return !p.adopting.Load() })
+	if p.adopt(refused.key); p.adopting.Load() {
+		t.Error("it is asked about again")
+	}
+	if n := strings.Count(logged.String(), "provider: the CPU signs with a key"); n != 1 {
+		t.Errorf("logged %q", &logged)
 	}
 }
 
@@ -144,15 +203,15 @@ func TestGPUSignerDeviceCheck(t *testing.T) {
 	p := openTest(t, cfg)
 	s := newSigner(t, p, p256Key(t))
 	// A private key that is not the public key's spoils every signature.
-	wrong := *s.key
-	var err error
-	if wrong.number, err = p256Key(t).Bytes(); err != nil {
+	number, err := p256Key(t).Bytes()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.engine.adopt(&wrong); err != nil {
+	wrong := &signingKey{private: s.key.private, number: number}
+	if err := p.engine.adopt(wrong); err != nil {
 		t.Fatal(err)
 	}
-	signAll(t, &Signer{p, &wrong}, 1, 1)
+	signAll(t, &Signer{p, wrong}, 1, 1)
 	st := p.Stats()
 	if st.GPU.Mismatches != 1 || st.GPU.Devices[0].State != "refused: wrong result" || !strings.Contains(st.GPU.Devices[0].LastError, "sign of ECDSA-P-256") {
 		t.Errorf("%+v", st.GPU)
@@ -232,9 +291,12 @@ func TestAutoSigner(t *testing.T) {
 
 	cfg.Engine, cfg.GPU.Sign = EngineGPU, false
 	p = openTest(t, cfg)
-	s = newSigner(t, p, p256Key(t))
-	signAll(t, s, 4, 2)
-	if st := p.Stats(); s.key.device != nil || st.Signatures.Served != 8 || st.GPU.Served != 0 {
+	if s, err := p.Signer(p256Key(t)); err != nil {
+		t.Fatal(err)
+	} else {
+		signAll(t, s, 4, 2)
+	}
+	if st := p.Stats(); p.adopting.Load() || st.Signatures.Served != 8 || st.GPU.Served != 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -251,9 +313,6 @@ func TestGPUSignerClose(t *testing.T) {
 	await(t, "the device signs", func() bool { return p.Stats().Signatures.ByGPU > 0 })
 	p.Close()
 	wg.Wait()
-	if _, err := p.Signer(key); !errors.Is(err, ErrClosed) {
-		t.Errorf("%v, want ErrClosed", err)
-	}
 	if sig, err := s.Sign(rand.Reader, make([]byte, digestSize), crypto.SHA256); err != nil || !ecdsa.VerifyASN1(&key.PublicKey, make([]byte, digestSize), sig) {
 		t.Errorf("%x (%v)", sig, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/asn1"
-	"errors"
 	"log/slog"
 	"math/big"
 	"strings"
@@ -27,10 +26,14 @@ func p256Key(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
+// newSigner returns a Signer whose key the devices, if there are any, know already.
 func newSigner(t testing.TB, p *Provider, key *ecdsa.PrivateKey) *Signer {
 	t.Helper()
 	s, err := p.Signer(key)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.engine.adopt(s.key); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -114,9 +117,6 @@ func TestSignerLeavesToCryptoECDSA(t *testing.T) {
 	signAll(t, s, 1, 1)
 	if st := p.Stats().Signatures; st.Served != 0 {
 		t.Errorf("%+v", st)
-	}
-	if _, err := p.Signer(key); !errors.Is(err, ErrClosed) {
-		t.Errorf("after Close: %v", err)
 	}
 }
 
@@ -212,7 +212,10 @@ func TestRouteSignatures(t *testing.T) {
 	if r.sign.cost.Value() == 0 {
 		t.Error("the CPU's cost is not measured")
 	}
-	k.device = true
+	if q := sign(); !q.wanted {
+		t.Error("no device is to know the key")
+	}
+	k.device.Store(true)
 	sign()
 	if n := <-g.entered; n != 1 {
 		t.Errorf("%d requests", n)

@@ -81,6 +81,12 @@ type DeviceStats struct {
 
 	// Of a batch, from pinned memory to pinned memory.
 	LatencyP50, LatencyP99 time.Duration
+
+	// Of all processes, as NVML has them; nil where it has not.
+	MemoryUsed  *uint64  // bytes
+	Utilization *float64 // the share of the latest second or less in which a kernel ran
+	Temperature *float64 // degrees Celsius
+	Power       *float64 // watts
 }
 
 // RoutingStats says how EngineAuto decides now: operations go to a GPU while Load is

@@ -223,6 +223,12 @@ CONTROL(simSetDelay, int number, uint64_t launch_us, uint64_t copy_us, int slowd
     });
 }
 
+CONTROL(simSetSensors, int number, int utilisation_percent, int temperature_celsius, int power_milliwatts) {
+    return with_device(number, [&](Machine &, Device &device) {
+        device.utilisation_percent = utilisation_percent, device.temperature_celsius = temperature_celsius, device.power_milliwatts = power_milliwatts;
+    });
+}
+
 CONTROL(simLastFault, char *text, size_t room) {
     return with_machine([&](Machine &machine) { snprintf(text, room, "%s", machine.last_fault.c_str()); });
 }

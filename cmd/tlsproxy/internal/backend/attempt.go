@@ -75,11 +75,11 @@ func connBeneath(c net.Conn, b *backend) (*conn, bool) {
 func (a *attempt) refused() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.conn == nil {
+	switch {
+	case a.conn == nil:
 		return true
-	}
-	if a.http2 && a.headed {
-		return false
+	case a.http2:
+		return !a.headed && !a.conn.failed.Load()
 	}
 	return a.unfinished && !a.conn.failed.Load()
 }

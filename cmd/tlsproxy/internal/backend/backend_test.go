@@ -33,10 +33,41 @@ type cluster struct {
 	t         *testing.T
 	pool      *Pool
 	listeners map[string]*memnet.Listener
-	log       bytes.Buffer
+	log       buffer
+}
+
+// buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}
+
+func (b *buffer) Len() int { return len(b.String()) }
+
+func (b *buffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all.Reset()
 }
 
 func newCluster(t *testing.T, n int, handler http.HandlerFunc) *cluster {
+	return newClusterWith(t, n, handler, nil)
+}
+
+// newClusterWith lets change set options. Backends speak HTTP/2 too, without TLS.
+func newClusterWith(t *testing.T, n int, handler http.HandlerFunc, change func(*Options)) *cluster {
 	c := &cluster{t: t, listeners: map[string]*memnet.Listener{}}
 	o := Options{
 		Name: "test", Retries: 2, EjectAfter: 2, EjectFor: time.Second, MaxIdleConnections: 4, MaxHeaderBytes: 1 << 16,
@@ -57,10 +88,15 @@ func newCluster(t *testing.T, n int, handler http.HandlerFunc) *cluster {
 			if handler != nil {
 				handler(w, r)
 			}
-		})}
+		}), Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
 		go server.Serve(ln)
 		t.Cleanup(func() { server.Close() })
 		o.URLs = append(o.URLs, &url.URL{Scheme: "http", Host: name})
+	}
+	if change != nil {
+		change(&o)
 	}
 	var err error
 	if c.pool, err = New(o); err != nil {

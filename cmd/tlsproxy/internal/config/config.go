@@ -160,6 +160,7 @@ type GPU struct {
 	MaxWait    Duration `yaml:"max_wait" min:"1ms" max:"1m"`
 	Hang       Duration `yaml:"hang" min:"10ms" max:"5m"`
 	CheckEvery int      `yaml:"check_every" min:"0" max:"1000000000"` // 0: never
+	Sign       bool     `yaml:"sign"`
 }
 
 // Default returns the configuration that a file with only the required keys

@@ -344,7 +344,7 @@ timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, t
 limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
-provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0}}
+provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
 `
 	want := `listen:
 - :1
@@ -482,6 +482,7 @@ provider:
     max_wait: 20ms
     hang: 21s
     check_every: 0
+    sign: true
 `
 	c, err := Parse("c", []byte(file))
 	if err != nil {

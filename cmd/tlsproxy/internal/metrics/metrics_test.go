@@ -76,8 +76,9 @@ func TestState(t *testing.T) {
 	m.Follow(func() State {
 		return State{Proxy: proxy.Stats{Open: 5}, Certificates: 2, CertificateExpiry: time.Unix(1_900_000_000, 0), KeyExchanges: provider.Stats{
 			Operations: []provider.OperationStats{{Scheme: "CTRU-Prime-761", Operation: "server-exchange", Served: 10, ByGPU: 7, PeerFaults: 2, Failures: 1}},
+			Signatures: provider.OperationStats{Served: 9, ByGPU: 5, Failures: 4},
 			GPU: &provider.GPUStats{Full: 3, Mismatches: 1, Devices: []provider.DeviceStats{{Number: 1, Name: "NVIDIA H200", PCIBusID: "0000:17:00.0",
-				ComputeCapability: "9.0", State: "refused: wrong result", LatencyP99: 2 * time.Millisecond}}}}}
+				ComputeCapability: "9.0", State: "refused: wrong result", LatencyP99: 2 * time.Millisecond, Temperature: new(61.5)}}}}}
 	})
 	compare(t, m, `
 # HELP tlsproxy_certificate_expiry_timestamp_seconds When the certificate expires that expires first.
@@ -94,6 +95,13 @@ tlsproxy_kem_operation_failures_total{fault="peer",operation="server-exchange",s
 # TYPE tlsproxy_kem_operations_total counter
 tlsproxy_kem_operations_total{engine="cpu",operation="server-exchange",scheme="CTRU-Prime-761"} 3
 tlsproxy_kem_operations_total{engine="gpu",operation="server-exchange",scheme="CTRU-Prime-761"} 7
+# HELP tlsproxy_signature_failures_total Those of them that failed.
+# TYPE tlsproxy_signature_failures_total counter
+tlsproxy_signature_failures_total 4
+# HELP tlsproxy_signatures_total Signatures by certificates' keys with provider.gpu.sign, by what made them.
+# TYPE tlsproxy_signatures_total counter
+tlsproxy_signatures_total{engine="cpu"} 4
+tlsproxy_signatures_total{engine="gpu"} 5
 # HELP tlsproxy_gpu_state 1 for the state that the GPU is in, 0 for the others; open is the good one.
 # TYPE tlsproxy_gpu_state gauge
 tlsproxy_gpu_state{device="1",state="closed"} 0
@@ -101,6 +109,9 @@ tlsproxy_gpu_state{device="1",state="open"} 0
 tlsproxy_gpu_state{device="1",state="refused"} 1
 tlsproxy_gpu_state{device="1",state="reopening"} 0
 tlsproxy_gpu_state{device="1",state="stalled"} 0
+# HELP tlsproxy_gpu_temperature_celsius Temperature of the GPU's chip.
+# TYPE tlsproxy_gpu_temperature_celsius gauge
+tlsproxy_gpu_temperature_celsius{device="1"} 61.5
 # HELP tlsproxy_gpu_info 1, for each GPU that is used.
 # TYPE tlsproxy_gpu_info gauge
 tlsproxy_gpu_info{compute_capability="9.0",device="1",name="NVIDIA H200",pci_bus_id="0000:17:00.0"} 1
@@ -108,7 +119,7 @@ tlsproxy_gpu_info{compute_capability="9.0",device="1",name="NVIDIA H200",pci_bus
 # TYPE tlsproxy_gpu_wrong_results_total counter
 tlsproxy_gpu_wrong_results_total 1
 `, "tlsproxy_certificate_expiry_timestamp_seconds", "tlsproxy_connections", "tlsproxy_kem_operation_failures_total", "tlsproxy_kem_operations_total",
-		"tlsproxy_gpu_state", "tlsproxy_gpu_info", "tlsproxy_gpu_wrong_results_total")
+		"tlsproxy_signature_failures_total", "tlsproxy_signatures_total", "tlsproxy_gpu_state", "tlsproxy_gpu_temperature_celsius", "tlsproxy_gpu_power_watts", "tlsproxy_gpu_info", "tlsproxy_gpu_wrong_results_total")
 	if problems, err := testutil.GatherAndLint(m.Gatherer()); err != nil || len(problems) != 0 {
 		t.Errorf("against Prometheus' conventions: %v, %v", problems, err)
 	}

@@ -40,6 +40,8 @@ var (
 
 	operationsDesc = describe("kem_operations_total", "Operations of the key exchange provider that succeeded, by parameter set, operation, and what carried them out.", "scheme", "operation", "engine")
 	refusedDesc    = describe("kem_operation_failures_total", "Operations of the key exchange provider that failed, by whose fault it was.", "scheme", "operation", "fault")
+	signedDesc     = describe("signatures_total", "Signatures by certificates' keys with provider.gpu.sign, by what made them.", "engine")
+	unsignedDesc   = describe("signature_failures_total", "Those of them that failed.")
 	poolLevelDesc  = describe("key_pool_keys", "Key pairs that are ready.", "scheme")
 	poolSizeDesc   = describe("key_pool_size", "Key pairs that are held at most.", "scheme")
 	poolWaitsDesc  = describe("key_pool_waits_total", "Calls that found the pool empty.", "scheme")
@@ -59,6 +61,10 @@ var (
 	hangsDesc        = describe("gpu_hangs_total", "Times that the GPU hung.", deviceLabels...)
 	resetsDesc       = describe("gpu_resets_total", "Resets of the GPU's CUDA context.", deviceLabels...)
 	medianDesc       = describe("gpu_batch_duration_median_seconds", "Time that half of all batches stay below, from pinned memory to pinned memory.", deviceLabels...)
+	memoryUsedDesc   = describe("gpu_memory_used_bytes", "Memory of the GPU that is in use, by all processes.", deviceLabels...)
+	utilizationDesc  = describe("gpu_utilization_ratio", "Share of the latest second or less in which the GPU ran a kernel, of any process.", deviceLabels...)
+	temperatureDesc  = describe("gpu_temperature_celsius", "Temperature of the GPU's chip.", deviceLabels...)
+	powerDesc        = describe("gpu_power_watts", "What the GPU draws.", deviceLabels...)
 	tailDesc         = describe("gpu_batch_duration_p99_seconds", "The same for 99 % of them.", deviceLabels...)
 )
 
@@ -99,6 +105,9 @@ func (c collection) provider(st *provider.Stats) {
 		c.count(refusedDesc, o.PeerFaults, o.Scheme, o.Operation, "peer")
 		c.count(refusedDesc, o.Failures, o.Scheme, o.Operation, "own")
 	}
+	c.count(signedDesc, st.Signatures.ByGPU, "gpu")
+	c.count(signedDesc, st.Signatures.Served-min(st.Signatures.ByGPU, st.Signatures.Served), "cpu")
+	c.count(unsignedDesc, st.Signatures.Failures)
 	for _, k := range st.KeyPools {
 		c.gauge(poolLevelDesc, float64(k.Level), k.Scheme)
 		c.gauge(poolSizeDesc, float64(k.Size), k.Scheme)
@@ -129,6 +138,14 @@ func (c collection) device(d *provider.DeviceStats) {
 		c.gauge(deviceStateDesc, value, number, name)
 	}
 	c.gauge(deviceMemoryDesc, float64(d.Memory), number)
+	if d.MemoryUsed != nil {
+		c.gauge(memoryUsedDesc, float64(*d.MemoryUsed), number)
+	}
+	for desc, value := range map[*prometheus.Desc]*float64{utilizationDesc: d.Utilization, temperatureDesc: d.Temperature, powerDesc: d.Power} {
+		if value != nil {
+			c.gauge(desc, *value, number)
+		}
+	}
 	c.gauge(inFlightDesc, float64(d.InFlight), number)
 	c.count(batchesDesc, d.Batches, number)
 	c.count(rowsDesc, d.Rows, number)

@@ -365,7 +365,6 @@ func TestRelayIsCut(t *testing.T) {
 // recordingConn keeps what is written to it.
 type recordingConn struct {
 	net.Conn
-	pause   time.Duration
 	piece   int
 	written []byte
 }

@@ -27,7 +27,7 @@ func newPolicies(o Options) *policies {
 	c := &tls.Config{
 		MinVersion:       uint16(o.Config.TLS.MinVersion),
 		CurvePreferences: o.Config.TLS.CurveIDs(),
-		GetCertificate:   o.Certificates.Certificate,
+		GetCertificate:   o.certificate,
 	}
 	tcp := c.Clone()
 	for _, p := range o.Config.TLS.ALPN {
@@ -90,4 +90,13 @@ func passesThrough(t *routing.Table) bool {
 		}
 	}
 	return false
+}
+
+// certificate chooses the certificate for a handshake, and what signs with its key.
+func (o Options) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	cert, err := o.Certificates.Certificate(hello)
+	if err != nil || o.Sign == nil {
+		return cert, err
+	}
+	return o.Sign(cert), nil
 }

@@ -19,13 +19,16 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
-// Options configure a Server. All but Logger and Observer are required.
+// Options configure a Server. All but Sign, Logger and Observer are required.
 type Options struct {
 	Config       *config.Config
 	Certificates *certificates.Store
-	Hosts        *routing.Table
-	Logger       *slog.Logger // nil: slog.Default()
-	Observer     Observer     // nil: nobody
+	// Sign, unless nil, gives the certificate that was chosen for a handshake a key
+	// that signs in another way.
+	Sign     func(*tls.Certificate) *tls.Certificate
+	Hosts    *routing.Table
+	Logger   *slog.Logger // nil: slog.Default()
+	Observer Observer     // nil: nobody
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"crypto/fips140"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
 )
 
 // Plan is a configuration with everything read that it names, ready to start.
@@ -102,8 +104,24 @@ func (p *Plan) Warnings() []string {
 	if !slices.ContainsFunc(ids, groups.Classical) {
 		all = append(all, "tls.groups names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
 	}
+	all = append(all, p.signingWarnings()...)
 	all = append(all, unusedPools(p.Config)...)
 	return append(all, descriptorWarning(p.Config.Limits)...)
+}
+
+// signingWarnings tell why GPUs would sign nothing.
+func (p *Plan) signingWarnings() []string {
+	switch c := p.Config.Provider; {
+	case !c.GPU.Sign:
+		return nil
+	case c.Engine == config.EngineCPU:
+		return []string{"provider.gpu.sign is set, but provider.engine is cpu: no GPU signs"}
+	case fips140.Enabled():
+		return []string{"provider.gpu.sign is set, but this process runs in FIPS 140 mode: no GPU signs"}
+	case !slices.ContainsFunc(p.certs, signing.Serves):
+		return []string{"provider.gpu.sign is set, but no certificate has an ECDSA key on P-256: no GPU signs"}
+	}
+	return nil
 }
 
 // Certificates describes each certificate in a line.

@@ -15,6 +15,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
@@ -65,7 +66,16 @@ func (s *Service) openProxy() error {
 		closePools(s.pools)
 		return err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics})
+	o := proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if s.plan.Config.Provider.GPU.Sign {
+		keys, err := signing.New(s.provider, s.log)
+		if err != nil {
+			closePools(s.pools)
+			return err
+		}
+		o.Sign = keys.Certificate
+	}
+	s.proxy = proxy.New(o)
 	return nil
 }
 
@@ -108,7 +118,7 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery)}}
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
 	}

@@ -156,3 +156,26 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 }
+
+// TestSigningWarnings say why GPUs would sign nothing.
+func TestSigningWarnings(t *testing.T) {
+	for _, test := range []struct {
+		engine config.Engine
+		sign   bool
+		want   string
+	}{
+		{config.EngineCPU, false, ""},
+		{config.EngineCPU, true, "provider.gpu.sign is set, but provider.engine is cpu: no GPU signs"},
+		{config.EngineAuto, true, ""},
+	} {
+		p := plan(t, func(c *config.Config) { c.Provider.Engine, c.Provider.GPU.Sign = test.engine, test.sign })
+		if got := strings.Join(p.signingWarnings(), "; "); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+	p := plan(t, func(c *config.Config) { c.Provider.Engine, c.Provider.GPU.Sign = config.EngineAuto, true })
+	p.certs[0].PrivateKey = nil
+	if got := p.signingWarnings(); len(got) != 1 || !strings.Contains(got[0], "no certificate has an ECDSA key on P-256") {
+		t.Errorf("%q", got)
+	}
+}
