@@ -24,7 +24,7 @@ const idleLatency = 200 * time.Microsecond
 func openIdle(tb testing.TB, latency time.Duration) *Provider {
 	tb.Helper()
 	log := slog.New(slog.DiscardHandler)
-	e := &gpuEngine{cpu: &cpuEngine{log: log}, log: log}
+	e := newGPUEngine(&cpuEngine{log: log}, log)
 	c := gpu.Config{Driver: &bench.Idle{Latency: latency}, Sets: []int{761}, MaxWait: time.Minute, Hang: time.Minute, Logger: log}
 	if err := e.open(c, []*ctruprime.Scheme{ctruprime.Scheme761()}); err != nil {
 		tb.Fatal(err)
