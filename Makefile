@@ -59,8 +59,8 @@ test-oracle: ## the scheme against the independent Python model
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
 
-test-programs: ## with curl and openssl against the proxy
-	scripts/need.sh curl=curl openssl=openssl
+test-programs: ## with curl and openssl against the proxy, and nginx behind it
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light
 	$(GOTLS) test -tags programs ./interop
 
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU

@@ -68,10 +68,7 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 // openProxy starts the pools and the proxy in front of them.
 func (s *Service) openProxy(p *Plan) error {
 	if p.Config.Provider.GPU.Sign {
-		var err error
-		if s.keys, err = signing.New(s.provider, s.log); err != nil {
-			return err
-		}
+		s.keys = signing.New(s.provider, s.log)
 	}
 	pools, err := p.openPools(s.log, nil, nil)
 	if err != nil {
