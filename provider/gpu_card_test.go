@@ -103,6 +103,15 @@ func measureLoad(b *testing.B, p *Provider, of []*ctruprime.Scheme, callers int)
 		b.Fatal(err)
 	}
 	pk := s.PublicKeyOf(sk)
+	measureCalls(b, p, callers, func() error {
+		_, _, err := p.Encapsulate(context.Background(), s, pk)
+		return err
+	})
+}
+
+// measureCalls reports what a call takes when so many callers make it without a
+// pause.
+func measureCalls(b *testing.B, p *Provider, callers int, call func() error) {
 	var served atomic.Uint64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -111,7 +120,7 @@ func measureLoad(b *testing.B, p *Provider, of []*ctruprime.Scheme, callers int)
 	for range callers {
 		wg.Go(func() {
 			for !stop.Load() {
-				if _, _, err := p.Encapsulate(context.Background(), s, pk); err != nil {
+				if err := call(); err != nil {
 					b.Error(err)
 					return
 				}

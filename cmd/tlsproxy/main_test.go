@@ -172,7 +172,7 @@ func TestVersion(t *testing.T) {
 func TestCheck(t *testing.T) {
 	file := files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\ntls: {groups: [X25519]}\n")
 	status, out, errText := tlsproxy("check", "-c", file)
-	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
+	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
@@ -370,8 +370,8 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestSignals: the first one drains, and the process ends well; the second
-// ends it at once.
+// TestSignals: SIGHUP reloads. The first SIGTERM drains, and the process ends
+// well; the second ends it at once.
 func TestSignals(t *testing.T) {
 	entered := make(chan bool, 1)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -398,6 +398,8 @@ func TestSignals(t *testing.T) {
 			})
 			<-entered
 		}
+		process.Process.Signal(syscall.SIGHUP)
+		log.find(`msg=reloaded (because=SIGHUP)`)
 		ended := make(chan error, 1)
 		process.Process.Signal(syscall.SIGTERM)
 		log.find(`msg=draining because="terminated( signal received)?"`)

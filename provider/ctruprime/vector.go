@@ -162,6 +162,8 @@ func (v *vectorized) packPrivatePoly(out []byte, half poly) {
 	clear(tail[:])
 }
 
+func (v *vectorized) difference(a, b []byte) uint64 { return vec.Difference(a, b) }
+
 type vectorDivision = vec.Division
 
 func (v *vectorized) newDivision() *vectorDivision { return v.ring.NewDivision() }

@@ -17,8 +17,9 @@ import (
 // attempt notes how far one backend's try at a request got.
 type attempt struct {
 	backend *backend
-	ctx     context.Context
-	stream  *stream // nil: HTTP/2 is not spoken
+	request context.Context // of who asked
+	ctx     context.Context // of what is sent
+	stream  *stream         // nil: HTTP/2 is not spoken
 
 	mu         sync.Mutex
 	conn       *conn // the latest that was used; nil: none
@@ -28,7 +29,7 @@ type attempt struct {
 }
 
 func newAttempt(b *backend, ctx context.Context, protocol Protocol) *attempt {
-	a := &attempt{backend: b, ctx: ctx}
+	a := &attempt{backend: b, request: ctx, ctx: ctx}
 	if protocol != HTTP1 {
 		a.stream = new(stream)
 		a.ctx, a.stream.cancel = context.WithCancelCause(ctx)
@@ -109,7 +110,7 @@ func (a *attempt) follow(response *http.Response, timeout time.Duration) {
 	case response.Body == http.NoBody:
 		done()
 	default:
-		body := &answer{ReadCloser: response.Body, backend: a.backend, timeout: timeout, done: done}
+		body := &answer{ReadCloser: response.Body, backend: a.backend, request: a.request, timeout: timeout, done: done}
 		if http2 {
 			body.stream = a.stream
 		} else {
@@ -124,6 +125,7 @@ func (a *attempt) follow(response *http.Response, timeout time.Duration) {
 type answer struct {
 	io.ReadCloser
 	backend *backend
+	request context.Context
 	timeout time.Duration
 	conn    *conn   // of HTTP/1.1
 	stream  *stream // of HTTP/2
@@ -134,27 +136,43 @@ type answer struct {
 // Read fails with os.ErrDeadlineExceeded if nothing comes for the time-out, and
 // then counts that against the backend.
 func (a *answer) Read(p []byte) (int, error) {
-	if a.timeout == 0 {
-		return a.ReadCloser.Read(p)
-	}
 	var n int
 	var err error
 	if a.stream != nil {
-		a.stream.await(a.timeout)
-		n, err = a.ReadCloser.Read(p)
-		a.stream.arrived()
-		if err != nil && err != io.EOF {
-			err = a.stream.explain(err)
-		}
+		n, err = a.readStream(p)
 	} else {
-		a.conn.await(a, a.timeout)
-		n, err = a.ReadCloser.Read(p)
-		a.conn.done(a)
+		n, err = a.readConn(p)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		a.backend.failed(err)
 	}
 	return n, err
+}
+
+func (a *answer) readConn(p []byte) (int, error) {
+	if a.timeout == 0 {
+		return a.ReadCloser.Read(p)
+	}
+	a.conn.await(a, a.timeout)
+	defer a.conn.done(a)
+	return a.ReadCloser.Read(p)
+}
+
+// readStream returns the error of the request's context once that has ended:
+// HTTP/2 has several for a stream that is given up.
+func (a *answer) readStream(p []byte) (int, error) {
+	if a.timeout > 0 {
+		a.stream.await(a.timeout)
+	}
+	n, err := a.ReadCloser.Read(p)
+	a.stream.arrived()
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	if ended := a.request.Err(); ended != nil {
+		return n, ended
+	}
+	return n, a.stream.explain(err)
 }
 
 // Close ends the request.

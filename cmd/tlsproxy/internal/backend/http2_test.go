@@ -338,6 +338,32 @@ func TestSilentStream(t *testing.T) {
 	})
 }
 
+// TestStreamGivenUp: reading on after the client left fails with its context's
+// error, as over HTTP/1.1, and is not the backend's fault.
+func TestStreamGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClusterWith(t, 1, func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, "x")
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, h2c)
+		ctx, cancel := context.WithCancel(context.Background())
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://front.example/", nil)
+		response, err := c.pool.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		time.AfterFunc(time.Second, cancel)
+		if _, err := io.ReadAll(response.Body); err != context.Canceled {
+			t.Errorf("%v", err)
+		}
+		if b := (*c.pool.set.Load())[0]; b.failures != 0 {
+			t.Errorf("%d failures", b.failures)
+		}
+	})
+}
+
 // TestTrailersOverHTTP2 in both directions, announced and not.
 func TestTrailersOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

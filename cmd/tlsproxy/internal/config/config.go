@@ -11,9 +11,10 @@ import (
 
 // Config is a whole configuration. The tag yaml names a key; min and max bound
 // a number, a size, a duration, or the length of a list or of a mapping of free
-// names; empty lets a value be the empty string.
+// names; empty lets a value be the empty string; reload:"restart" marks what a
+// running proxy does not take up when it reads its configuration again.
 type Config struct {
-	Listen       []Address       `yaml:"listen" max:"64"`
+	Listen       []Address       `yaml:"listen" max:"64" reload:"restart"`
 	Certificates []Certificate   `yaml:"certificates" max:"100000"`
 	TLS          TLS             `yaml:"tls"`
 	Backends     Pool            `yaml:"backends"` // the pool DefaultPool
@@ -21,21 +22,31 @@ type Config struct {
 	Hosts        []Host          `yaml:"hosts" max:"100000"`
 	UnknownHost  UnknownHost     `yaml:"unknown_host"`
 	Headers      Headers         `yaml:"headers"`
+	Reload       Reload          `yaml:"reload"`
 	Timeouts     Timeouts        `yaml:"timeouts"`
 	Limits       Limits          `yaml:"limits"`
 	Log          Log             `yaml:"log"`
-	Admin        Admin           `yaml:"admin"`
-	Provider     Provider        `yaml:"provider"`
+	Admin        Admin           `yaml:"admin" reload:"restart"`
+	Provider     Provider        `yaml:"provider" reload:"restart"`
 
 	file      string
 	positions map[string]position
 }
 
-// Certificate names the PEM files of one certificate chain and of its key.
-// Relative names are relative to the configuration file's folder.
+// Certificate names the PEM files of one certificate chain and of its key, or a
+// folder of such files. Relative names are relative to the configuration file's
+// folder.
 type Certificate struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert   string `yaml:"cert,omitempty"`
+	Key    string `yaml:"key,omitempty"`
+	Folder string `yaml:"folder,omitempty"`
+}
+
+// Reload says when a running proxy looks for changes; it also does at SIGHUP.
+type Reload struct {
+	Poll          Duration `yaml:"poll" min:"0" max:"24h"`  // 0: never
+	Every         Duration `yaml:"every" min:"0" max:"24h"` // 0: never
+	Configuration bool     `yaml:"configuration"`
 }
 
 // TLS is the policy towards clients.
@@ -108,10 +119,10 @@ type Headers struct {
 // Timeouts bound how long the proxy waits. Where 0 is allowed it means no bound.
 type Timeouts struct {
 	Handshake       Duration `yaml:"handshake" min:"10ms" max:"5m"`
-	ReadHeader      Duration `yaml:"read_header" min:"10ms" max:"1h"`
+	ReadHeader      Duration `yaml:"read_header" min:"10ms" max:"1h" reload:"restart"`
 	ReadBody        Duration `yaml:"read_body" min:"0" max:"24h"`
 	Write           Duration `yaml:"write" min:"0" max:"24h"`
-	Idle            Duration `yaml:"idle" min:"10ms" max:"24h"`
+	Idle            Duration `yaml:"idle" min:"10ms" max:"24h" reload:"restart"`
 	Tunnel          Duration `yaml:"tunnel" min:"0" max:"720h"`
 	BackendConnect  Duration `yaml:"backend_connect" min:"10ms" max:"5m"`
 	BackendWrite    Duration `yaml:"backend_write" min:"0" max:"24h"`
@@ -127,16 +138,17 @@ type Limits struct {
 	Handshakes          int  `yaml:"handshakes" min:"1" max:"1000000"`
 	HandshakesPerSource int  `yaml:"handshakes_per_source" min:"1" max:"1000000"`
 	Requests            int  `yaml:"requests" min:"1" max:"1000000"`
-	Streams             int  `yaml:"streams" min:"1" max:"10000"`
-	HeaderBytes         Size `yaml:"header_bytes" min:"1KiB" max:"16MiB"`
+	Streams             int  `yaml:"streams" min:"1" max:"10000" reload:"restart"`
+	HeaderBytes         Size `yaml:"header_bytes" min:"1KiB" max:"16MiB" reload:"restart"`
+	ParsedCertificates  int  `yaml:"parsed_certificates" min:"1" max:"1000000" reload:"restart"`
 }
 
 // Log says what is logged and how.
 type Log struct {
-	Format            Format `yaml:"format"`
-	Level             Level  `yaml:"level"`
+	Format            Format `yaml:"format" reload:"restart"`
+	Level             Level  `yaml:"level" reload:"restart"`
 	Requests          bool   `yaml:"requests"`
-	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000"`
+	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000" reload:"restart"`
 }
 
 // Admin configures the listener for those who run the proxy.
@@ -176,6 +188,7 @@ func Default() *Config {
 		Backends:    defaultPool(),
 		Pools:       map[string]Pool{},
 		UnknownHost: UnknownHostDefault,
+		Reload:      Reload{Poll: Duration(10 * time.Second), Every: Duration(time.Hour)},
 		Timeouts: Timeouts{
 			Handshake:       Duration(10 * time.Second),
 			ReadHeader:      Duration(10 * time.Second),
@@ -197,6 +210,7 @@ func Default() *Config {
 			Requests:            8192,
 			Streams:             250,
 			HeaderBytes:         64 << 10,
+			ParsedCertificates:  defaultParsedCertificates,
 		},
 		Log: Log{
 			Format:            FormatText,
@@ -289,6 +303,7 @@ func (c *Config) resolvePaths() {
 	for i := range c.Certificates {
 		resolve(&c.Certificates[i].Cert)
 		resolve(&c.Certificates[i].Key)
+		resolve(&c.Certificates[i].Folder)
 	}
 	resolvePool := func(p *Pool) {
 		resolve(&p.CA)

@@ -36,7 +36,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate key", "listen: a:1\nlisten: b:1\n",
 			`2:1: mapping key "listen" already defined at [1:1]`},
 		{"merge key", smallest + "<<: {a: b}\n",
-			`3:1: unknown key "<<"; valid are listen, certificates, tls, backends, pools, hosts, unknown_host, headers, timeouts, limits, log, admin, provider`},
+			`3:1: unknown key "<<"; valid are listen, certificates, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, provider`},
 		{"anchor", "listen: &here localhost:1\n" + smallest,
 			`1:9: anchors and aliases are not supported; write the value out`},
 		{"tag", "listen: !!str localhost:1\n" + smallest,
@@ -51,9 +51,9 @@ func TestErrors(t *testing.T) {
 			`4:1: a second document starts here; a configuration is one document`},
 		{"not a mapping", "- a\n",
 			"1:1: the file is a list; it must be a mapping of keys to values\n" +
-				`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}` + "\n" +
+				`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}` + "\n" +
 				`1:1: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
-		{"empty", "", `1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}` + "\n" +
+		{"empty", "", `1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}` + "\n" +
 			`1:1: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
 		{"section is a value", smallest + "limits: 5\n",
 			`3:9: limits is a single value; it must be a mapping of keys to values`},
@@ -62,12 +62,12 @@ func TestErrors(t *testing.T) {
 		{"value is a mapping", smallest + "tls:\n  min_version: {a: b}\n",
 			`4:16: tls.min_version is a mapping; it must be a single value`},
 		{"missing key of a certificate", "certificates:\n- cert: a.pem\nbackends: {urls: 'http://b'}\n",
-			`2:3: missing key "key" in certificates[0]; each certificate needs cert and key`},
+			`2:3: missing key "key" in certificates[0]; each certificate needs cert and key, or folder`},
 		{"certificate without anything", "certificates: [{}]\nbackends: {urls: 'http://b'}\n",
-			`1:16: missing key "cert" in certificates[0]; each certificate needs cert and key` + "\n" +
-				`1:16: missing key "key" in certificates[0]; each certificate needs cert and key`},
+			`1:16: missing key "cert" in certificates[0]; each certificate needs cert and key, or folder` + "\n" +
+				`1:16: missing key "key" in certificates[0]; each certificate needs cert and key, or folder`},
 		{"no certificates", "certificates: []\nbackends: {urls: 'http://b'}\n",
-			`1:15: certificates is empty; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}`},
+			`1:15: certificates is empty; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}`},
 		{"no urls", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  eject_after: 2\n",
 			`3:3: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
 		{"empty file name", "certificates: [{cert: '', key: a.key}]\nbackends: {urls: 'http://b'}\n",
@@ -212,6 +212,10 @@ func TestErrors(t *testing.T) {
 			`2:29: backends.urls[1] is a mapping; it must be a single value; put quotes around a value that holds a colon, as in ["http://127.0.0.1:8080"]`},
 		{"mapping in a list", smallest + "tls: {groups: [{a: b}]}\n",
 			`3:16: tls.groups[0] is a mapping; it must be a single value`},
+		{"poll", smallest + "reload: {poll: 1ms}\n",
+			`3:16: reload.poll: 1ms is less than 100ms; 0 is never`},
+		{"folder and file", "certificates: [{folder: a, cert: b}]\nbackends: {urls: 'http://b'}\n",
+			`1:16: certificates[0] has folder beside cert or key; make them two entries`},
 		{"bool", smallest + "log: {requests: yes}\n",
 			`3:17: log.requests: "yes" is neither true nor false`},
 		{"format", smallest + "log: {format: jsno}\n",
@@ -229,7 +233,7 @@ func TestErrors(t *testing.T) {
 				`3:16: tls.min_version: "9" is not a version of TLS that is served; write 1.2 or 1.3` + "\n" +
 				`4:12: tls.groups[0]: unknown group "X"` + didYouMean("X", groups.Names(groups.All())) + "\n" +
 				`5:18: backends.urls[0]: "ftp://b" does not start with http://, https://, tcp:// or tls://` + "\n" +
-				`6:16: missing key "cert" in certificates[0]; each certificate needs cert and key`},
+				`6:16: missing key "cert" in certificates[0]; each certificate needs cert and key, or folder`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -292,7 +296,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Certificates = []Certificate{{filepath.Join(dir, "a.pem"), filepath.Join(dir, "a.key")}}
+	want.Certificates = []Certificate{{Cert: filepath.Join(dir, "a.pem"), Key: filepath.Join(dir, "a.key")}}
 	want.Backends.URLs = c.Backends.URLs
 	if got, want := string(c.YAML()), string(want.YAML()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -309,6 +313,7 @@ func TestEverySettingIsRead(t *testing.T) {
 certificates:
   - cert: /c/1.pem
     key: /c/1.key
+  - folder: /c/more
 tls:
   groups: [p-256, x25519mlkem768]
   min_version: "1.3"
@@ -339,9 +344,10 @@ hosts:
     pool: raw
 unknown_host: refuse
 headers: {forwarded: true}
+reload: {poll: 3s, every: 4h, configuration: true}
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
-limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB}
+limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB, parsed_certificates: 23}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
 provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
@@ -352,6 +358,7 @@ provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0
 certificates:
 - cert: /c/1.pem
   key: /c/1.key
+- folder: /c/more
 tls:
   groups:
   - CurveP256
@@ -440,6 +447,10 @@ hosts:
 unknown_host: refuse
 headers:
   forwarded: true
+reload:
+  poll: 3s
+  every: 4h
+  configuration: true
 timeouts:
   handshake: 1s
   read_header: 2s
@@ -460,6 +471,7 @@ limits:
   requests: 13
   streams: 14
   header_bytes: 15KiB
+  parsed_certificates: 23
 log:
   format: json
   level: debug

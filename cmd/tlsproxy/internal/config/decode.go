@@ -289,7 +289,10 @@ func join(path, key string) string {
 }
 
 // keyOf is the key that sets a field, "" if none does.
-func keyOf(f reflect.StructField) string { return f.Tag.Get("yaml") }
+func keyOf(f reflect.StructField) string {
+	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return key
+}
 
 // fieldByKey finds the field that the key name sets.
 func fieldByKey(t reflect.Type, name string) (reflect.StructField, bool) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 )
@@ -24,12 +25,23 @@ func (c *Config) validate(found Errors) Errors {
 	unique(&v, "tls.alpn", c.TLS.ALPN, func(p Protocol) string { return string(p) })
 	v.pools()
 	v.hosts()
+	for _, interval := range []struct {
+		key string
+		of  Duration
+	}{{"reload.poll", c.Reload.Poll}, {"reload.every", c.Reload.Every}} {
+		if interval.of > 0 && interval.of < shortestReload {
+			v.errorf(interval.key, "%s: %v is less than %v; 0 is never", interval.key, interval.of, shortestReload)
+		}
+	}
 	if c.Limits.Handshakes > c.Limits.Connections && !v.atFault("limits.connections") {
 		v.errorf("limits.handshakes", "limits.handshakes (%d) is more than limits.connections (%d); a connection in its handshake counts as one",
 			c.Limits.Handshakes, c.Limits.Connections)
 	}
 	return v.errs
 }
+
+// shortestReload keeps a proxy from doing little else.
+const shortestReload = Duration(100 * time.Millisecond)
 
 type validator struct {
 	config *Config
@@ -78,13 +90,19 @@ func (v *validator) nonEmpty(path string, n int) {
 
 func (v *validator) certificates() {
 	if len(v.config.Certificates) == 0 {
-		v.missing("certificates", "name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}")
+		v.missing("certificates", "name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}")
 	}
 	for i, cert := range v.config.Certificates {
 		path := fmt.Sprintf("certificates[%d]", i)
+		if cert.Folder != "" {
+			if cert.Cert != "" || cert.Key != "" {
+				v.errorf(path, "%s has folder beside cert or key; make them two entries", path)
+			}
+			continue
+		}
 		for _, file := range []struct{ key, name string }{{"cert", cert.Cert}, {"key", cert.Key}} {
-			if file.name == "" && !v.present(path+"."+file.key) {
-				v.errorf(path, "missing key %q in %s; each certificate needs cert and key", file.key, path)
+			if file.name == "" && !v.present(path+"."+file.key) && !v.present(path+".folder") {
+				v.errorf(path, "missing key %q in %s; each certificate needs cert and key, or folder", file.key, path)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -20,6 +21,8 @@ const (
 	defaultKeyPool    = provider.DefaultKeyPoolSize
 	defaultCheckEvery = provider.DefaultCheckEvery
 )
+
+const defaultParsedCertificates = certificates.DefaultParsed
 
 // Address is a host and port to listen on, such as "localhost:8443"; an empty
 // host stands for every address of the machine.

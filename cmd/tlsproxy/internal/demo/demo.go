@@ -93,7 +93,7 @@ func Start(o Options) (*Demo, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
-	go func() { d.stopped <- d.service.Run(ctx) }()
+	go func() { d.stopped <- d.service.Run(ctx, nil) }()
 	return d, nil
 }
 

@@ -16,6 +16,7 @@ import (
 type conn struct {
 	net.Conn
 	server   *Server
+	live     *setup     // that it was accepted under
 	source   netip.Addr // whose share of the handshakes it takes
 	closed   atomic.Bool
 	accepted time.Time
@@ -27,6 +28,7 @@ type conn struct {
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
 
 	host         *routing.Host // found by the ClientHello; nil before that
+	sni          string        // that the ClientHello asks for
 	alertInstead uint8         // to be sent in place of crypto/tls's; 0: that one is sent
 	silent       bool          // nothing is sent
 	keeping      bool          // what is read is kept as well
@@ -38,8 +40,9 @@ type conn struct {
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{Conn: raw, server: s, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
-		keeping: s.passthrough, writeTimeout: time.Duration(s.timeouts.Write)}
+	live := s.live.Load()
+	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
+		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
 }
 
 // sourceOf is a client's address without its port; of IPv6 only the first 64

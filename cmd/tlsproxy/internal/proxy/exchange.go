@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
@@ -26,6 +27,7 @@ type exchange struct {
 	body    *requestBody // nil if the request has none
 
 	streamTimeout time.Duration // of a write to an HTTP/2 stream; 0: none
+	tunnelTimeout time.Duration // without traffic once the connection is upgraded; 0: none
 
 	status   int // 0: none sent yet
 	written  int64
@@ -42,13 +44,13 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), server: s, start: time.Now()}
+func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), server: s, start: time.Now(), tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
-		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(s.timeouts.ReadBody)}
+		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
 	}
 	if r.ProtoMajor == 2 {
-		x.streamTimeout = time.Duration(s.timeouts.Write)
+		x.streamTimeout = time.Duration(timeouts.Write)
 	}
 	return x
 }
@@ -139,7 +141,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	return newTunnel(c, rw.Reader, time.Duration(x.server.timeouts.Tunnel), x.cancel), rw, nil
+	return newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel), rw, nil
 }
 
 // requestBody bounds how long the next bytes of a body may take to come. The

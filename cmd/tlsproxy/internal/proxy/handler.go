@@ -24,12 +24,13 @@ import (
 // handler answers requests from the backends.
 type handler struct {
 	server    *Server
+	live      *setup
 	proxy     *httputil.ReverseProxy
 	forwarded bool // send Forwarded too
 }
 
-func newHandler(s *Server, o Options) *handler {
-	h := &handler{server: s, forwarded: o.Config.Headers.Forwarded}
+func newHandler(s *Server, live *setup, o Options) *handler {
+	h := &handler{server: s, live: live, forwarded: o.Config.Headers.Forwarded}
 	h.proxy = &httputil.ReverseProxy{
 		Rewrite:        h.rewrite,
 		Transport:      toPool{},
@@ -60,7 +61,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.endRequest()
 	defer h.panicked(r)
-	x := newExchange(s, w, r)
+	x := newExchange(s, h.live.timeouts, w, r)
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	if _, ok := r.Header["Upgrade"]; ok {
 		ctx, x.cancel = context.WithCancel(ctx)
@@ -88,8 +89,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusBadRequest, "The request names no host.")
 		return
 	}
-	host := hostOf(r.Context())
-	if s.hosts.Find(r.Host) != host {
+	host := h.live.hosts.Find(connOf(r.Context()).sni)
+	if host == nil || h.live.hosts.Find(r.Host) != host {
 		// RFC 9110, section 15.5.20. What was agreed in the handshake, the client's
 		// certificate for one, holds for the connection's host only.
 		x.errorPage(http.StatusMisdirectedRequest, "This connection is for another host.")

@@ -22,6 +22,7 @@ import (
 // handed to the HTTP server or closed. The context bounds it: unlike deadlines
 // it also reaches a key exchange that is waiting to be computed.
 func (s *Server) handshake(c *conn) {
+	growStack()
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {
@@ -30,9 +31,9 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.base, time.Duration(s.timeouts.Handshake))
+	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
 	defer cancel()
-	t := tls.Server(c, s.tls)
+	t := tls.Server(c, c.live.tls)
 	err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault))
 	if errors.Is(err, errPassthrough) {
 		s.relayWhole(c)
@@ -74,7 +75,7 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	answerPlainHTTP(err)
 	state := t.ConnectionState()
 	c.Close()
-	f := failure{err: err, conn: c, state: state, timeout: time.Duration(s.timeouts.Handshake)}
+	f := failure{err: err, conn: c, state: state, timeout: time.Duration(c.live.timeouts.Handshake)}
 	if f.silent() {
 		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())
 		return

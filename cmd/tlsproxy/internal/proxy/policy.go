@@ -48,12 +48,13 @@ const alertUnrecognizedName = 112
 // startConfig is what every handshake starts with: it notes each ClientHello on
 // its connection for the log, finds the host that is asked for, and leads to
 // that one's policy.
-func (s *Server) startConfig(p *policies) *tls.Config {
+func startConfig(hosts *routing.Table, p *policies) *tls.Config {
 	start := p.http.tls.Clone()
 	start.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c := hello.Conn.(*conn)
 		c.sawHello(hello)
-		c.host = s.hosts.Find(hello.ServerName)
+		c.sni = hello.ServerName
+		c.host = hosts.Find(c.sni)
 		if c.host == nil || c.host.Mode != config.ModePassthrough {
 			c.forgetHello()
 		}

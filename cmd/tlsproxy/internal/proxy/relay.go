@@ -48,7 +48,7 @@ func (r *relay) serve() {
 		s.mu.Lock()
 		s.stats.Shed++
 		s.mu.Unlock()
-		s.noteShed(r.conn.RemoteAddr(), "limits.requests", s.limits.Requests)
+		s.noteShed(r.conn.RemoteAddr(), "limits.requests", r.conn.live.limits.Requests)
 		return
 	}
 	to, err := r.conn.host.Pool.Dial(s.base, r.conn.RemoteAddr().String())
@@ -74,7 +74,7 @@ func (r *relay) failed(err error) {
 // between copies in both directions. Where one ends its end is passed on, and
 // the other goes on; where one fails both are over.
 func (r *relay) between(to halfCloser) {
-	client := newTunnel(r.client, nil, time.Duration(r.server.timeouts.Tunnel), func() { to.Close() })
+	client := newTunnel(r.client, nil, time.Duration(r.conn.live.timeouts.Tunnel), func() { to.Close() })
 	defer client.Close()
 	stop := context.AfterFunc(r.server.base, func() { to.Close() }) // clients are cut then
 	defer stop()

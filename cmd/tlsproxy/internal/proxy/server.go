@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
@@ -34,16 +35,10 @@ type Options struct {
 // Server is a TLS-terminating reverse proxy. Its methods may be called
 // concurrently.
 type Server struct {
-	hosts    *routing.Table
-	tls      *tls.Config // what handshakes start with
-	timeouts config.Timeouts
-	limits   config.Limits
+	live     atomic.Pointer[setup]
 	log      *slog.Logger
 	limiters limiters
 	observer Observer
-
-	accessLog   bool
-	passthrough bool // some host is in that mode
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
@@ -89,11 +84,7 @@ func New(o Options) *Server {
 	perSecond := o.Config.Log.FailuresPerSecond
 	limiter := func(what string) *logging.Limiter { return logging.NewLimiter(o.Logger, what, perSecond) }
 	s := &Server{
-		hosts:     o.Hosts,
-		timeouts:  o.Config.Timeouts,
-		limits:    o.Config.Limits,
-		log:       o.Logger,
-		accessLog: o.Config.Log.Requests,
+		log: o.Logger,
 		limiters: limiters{
 			handshakes: limiter("failed handshakes"),
 			shed:       limiter("connections over the limit"),
@@ -110,9 +101,8 @@ func New(o Options) *Server {
 		stats:     Stats{Handshakes: map[tls.CurveID]uint64{}},
 	}
 	s.base, s.cut = context.WithCancel(context.Background())
-	s.passthrough = passesThrough(o.Hosts)
-	s.tls = s.startConfig(newPolicies(o))
-	s.http = s.httpServer(newHandler(s, o))
+	s.live.Store(newSetup(s, o))
+	s.http = s.httpServer()
 	go s.http.Serve(s.queue)
 	return s
 }
@@ -121,16 +111,21 @@ func New(o Options) *Server {
 // ReadTimeout and no WriteTimeout, as they would bound whole messages and so
 // end long streams. The waiting for each step is bounded instead: for the client
 // by exchange and conn, for the backend by package backend.
-func (s *Server) httpServer(h http.Handler) *http.Server {
+// What it is given here holds for the Server's life: package config marks those
+// keys as taking effect at a restart.
+func (s *Server) httpServer() *http.Server {
+	first := s.live.Load()
 	server := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: time.Duration(s.timeouts.ReadHeader),
-		IdleTimeout:       time.Duration(s.timeouts.Idle),
-		MaxHeaderBytes:    int(s.limits.HeaderBytes),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.live.Load().requests.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: time.Duration(first.timeouts.ReadHeader),
+		IdleTimeout:       time.Duration(first.timeouts.Idle),
+		MaxHeaderBytes:    int(first.limits.HeaderBytes),
 		ErrorLog:          log.New(withoutPanics{s.limiters.server}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
-		ConnContext:       withHost,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams},
+		ConnContext:       withConn,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams},
 		Protocols:         new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
@@ -138,19 +133,19 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 	return server
 }
 
-type hostKey struct{}
+type connKey struct{}
 
-// withHost lets requests know the host that their connection is for.
-func withHost(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, hostKey{}, c.(*tls.Conn).NetConn().(*conn).host)
+// withConn lets requests know their connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c.(*tls.Conn).NetConn().(*conn))
 }
 
-func hostOf(ctx context.Context) *routing.Host { return ctx.Value(hostKey{}).(*routing.Host) }
+func connOf(ctx context.Context) *conn { return ctx.Value(connKey{}).(*conn) }
 
 // accessLevel is the level at which requests and connections are logged; it is
 // not ok if they are not.
 func (s *Server) accessLevel() (level slog.Level, ok bool) {
-	if s.accessLog {
+	if s.live.Load().accessLog {
 		return slog.LevelInfo, true
 	}
 	return slog.LevelDebug, s.log.Enabled(context.Background(), slog.LevelDebug)
@@ -293,7 +288,7 @@ func (s *Server) beginRequest() (over, ok bool) {
 	}
 	s.working.Add(1)
 	s.requests++
-	return s.requests > s.limits.Requests, true
+	return s.requests > s.live.Load().limits.Requests, true
 }
 
 func (s *Server) endRequest() {

@@ -30,12 +30,12 @@ func (s *Service) openOperation() error {
 	o.started = time.Now()
 	o.metrics = metrics.New()
 	o.metrics.Follow(s.state)
-	o.server = admin.New(admin.Options{Ready: s.ready, Health: s.health, Config: s.plan.Config.YAML, Status: s.status,
+	o.server = admin.New(admin.Options{Ready: s.ready, Health: s.health, Config: func() []byte { return s.current().Config.YAML() }, Status: s.status,
 		Metrics: o.metrics.Gatherer(), Logger: s.log})
-	for i, address := range s.plan.Config.Admin.Listen {
+	for i, address := range s.current().Config.Admin.Listen {
 		ln, err := net.Listen("tcp", string(address))
 		if err != nil {
-			return s.plan.Config.Errorf(fmt.Sprintf("admin.listen[%d]", i), "%v", err)
+			return s.current().Config.Errorf(fmt.Sprintf("admin.listen[%d]", i), "%v", err)
 		}
 		o.listeners = append(o.listeners, ln)
 	}
@@ -83,9 +83,9 @@ func (s *Service) health() (lines []string) {
 		}
 	}
 	now := time.Now()
-	for _, cert := range s.plan.certs {
-		if now.After(cert.Leaf.NotAfter) {
-			lines = append(lines, fmt.Sprintf("the certificate for %s expired at %s", namesOf(cert.Leaf), cert.Leaf.NotAfter.Format(time.RFC3339)))
+	for _, cert := range s.current().store.Certificates() {
+		if now.After(cert.NotAfter) && len(lines) < maxWarned {
+			lines = append(lines, fmt.Sprintf("the certificate for %s expired at %s", cert.Names, cert.NotAfter.Format(time.RFC3339)))
 		}
 	}
 	return lines
@@ -93,10 +93,11 @@ func (s *Service) health() (lines []string) {
 
 // state implements metrics.Metrics.Follow's source.
 func (s *Service) state() metrics.State {
-	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(s.plan.certs)}
-	for _, cert := range s.plan.certs {
-		if st.CertificateExpiry.IsZero() || cert.Leaf.NotAfter.Before(st.CertificateExpiry) {
-			st.CertificateExpiry = cert.Leaf.NotAfter
+	certs := s.current().store.Certificates()
+	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs)}
+	for _, cert := range certs {
+		if st.CertificateExpiry.IsZero() || cert.NotAfter.Before(st.CertificateExpiry) {
+			st.CertificateExpiry = cert.NotAfter
 		}
 	}
 	return st

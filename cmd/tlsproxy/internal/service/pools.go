@@ -1,9 +1,11 @@
 package service
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"time"
 
@@ -19,6 +21,9 @@ func (p *Plan) loadPools() config.Errors {
 	p.pools = map[string]*tls.Config{}
 	for _, name := range p.Config.PoolNames() {
 		pool, _ := p.Config.PoolByName(name)
+		p.files.Note(pool.CA)
+		p.files.Note(pool.TLS.Cert)
+		p.files.Note(pool.TLS.Key)
 		policy, err := backendPolicy(p.Config, config.PoolPath(name), &pool)
 		if err != nil {
 			errs = append(errs, err)
@@ -54,18 +59,49 @@ func backendPolicy(c *config.Config, path string, pool *config.Pool) (*tls.Confi
 	return policy, nil
 }
 
-// openPools starts the pools of a configuration.
-func (p *Plan) openPools(logger *slog.Logger) (map[string]*backend.Pool, error) {
+// openPools starts the pools of a configuration, but for those that it has in
+// common with the Plan before, which are running: with them their connections and
+// what is known of their backends are taken over.
+func (p *Plan) openPools(logger *slog.Logger, before *Plan, running map[string]*backend.Pool) (map[string]*backend.Pool, error) {
 	pools := map[string]*backend.Pool{}
 	for _, name := range p.Config.PoolNames() {
+		if p.samePool(before, name) {
+			pools[name] = running[name]
+			continue
+		}
 		pool, err := backend.New(p.poolOptions(name, logger))
 		if err != nil {
-			closePools(pools)
+			closeOthers(pools, running)
 			return nil, fmt.Errorf("pool %s: %w", name, err)
 		}
 		pools[name] = pool
 	}
 	return pools, nil
+}
+
+// samePool reports whether a pool is the same in both.
+func (p *Plan) samePool(before *Plan, name string) bool {
+	if before == nil {
+		return false
+	}
+	now, _ := p.Config.PoolByName(name)
+	then, ok := before.Config.PoolByName(name)
+	a, b := p.pools[name], before.pools[name]
+	return ok && reflect.DeepEqual(now, then) && p.Config.Timeouts == before.Config.Timeouts &&
+		a.RootCAs.Equal(b.RootCAs) && slices.EqualFunc(a.Certificates, b.Certificates, sameCertificate)
+}
+
+func sameCertificate(a, b tls.Certificate) bool {
+	return slices.EqualFunc(a.Certificate, b.Certificate, bytes.Equal)
+}
+
+// closeOthers closes the pools that are not among those to keep.
+func closeOthers(pools, keep map[string]*backend.Pool) {
+	for name, pool := range pools {
+		if keep[name] != pool {
+			pool.Close()
+		}
+	}
 }
 
 func closePools(pools map[string]*backend.Pool) {

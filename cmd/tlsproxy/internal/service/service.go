@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,25 +17,34 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
 // Service is a proxy that listens.
 type Service struct {
-	plan      *Plan
+	plan      atomic.Pointer[Plan]
 	log       *slog.Logger
 	provider  *provider.Provider
+	keys      *signing.Keys // nil: certificates' keys sign by themselves
 	pools     map[string]*backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
 	draining  atomic.Bool
+
+	configuration watch.Stamp // of the file when it was last read
+	files         watch.Files // the same of what it names, but for the certificates
 }
+
+// current is the Plan that the proxy goes by.
+func (s *Service) current() *Plan { return s.plan.Load() }
 
 // Start opens the listeners and everything behind them; connections wait until
 // Run. A Service that was started has to be Run.
 func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
-	s := &Service{plan: p, log: logger}
+	s := &Service{log: logger, files: p.files, configuration: p.configuration}
+	s.plan.Store(p)
 	err := s.listen()
 	if err == nil {
 		err = s.openOperation()
@@ -47,7 +57,7 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		s.closeListeners()
 		return nil, err
 	}
-	if err := s.openProxy(); err != nil {
+	if err := s.openProxy(p); err != nil {
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
@@ -56,34 +66,38 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 }
 
 // openProxy starts the pools and the proxy in front of them.
-func (s *Service) openProxy() error {
-	var err error
-	if s.pools, err = s.plan.openPools(s.log); err != nil {
-		return err
+func (s *Service) openProxy(p *Plan) error {
+	if p.Config.Provider.GPU.Sign {
+		s.keys = signing.New(s.provider, s.log)
 	}
-	hosts, err := routing.New(s.plan.Config, s.pools)
+	pools, err := p.openPools(s.log, nil, nil)
 	if err != nil {
-		closePools(s.pools)
 		return err
 	}
-	o := proxy.Options{Config: s.plan.Config, Certificates: s.plan.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
-	if s.plan.Config.Provider.GPU.Sign {
-		keys, err := signing.New(s.provider, s.log)
-		if err != nil {
-			closePools(s.pools)
-			return err
-		}
-		o.Sign = keys.Certificate
+	options, err := s.options(p, pools)
+	if err != nil {
+		closePools(pools)
+		return err
 	}
-	s.proxy = proxy.New(o)
+	s.pools, s.proxy = pools, proxy.New(options)
 	return nil
 }
 
+// options are what the proxy is told of a Plan.
+func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
+	hosts, err := routing.New(p.Config, pools)
+	o := proxy.Options{Config: p.Config, Certificates: p.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if s.keys != nil {
+		o.Sign = s.keys.Certificate
+	}
+	return o, err
+}
+
 func (s *Service) listen() error {
-	for i, address := range s.plan.Config.Listen {
+	for i, address := range s.current().Config.Listen {
 		ln, err := net.Listen("tcp", string(address))
 		if err != nil {
-			return s.plan.Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
+			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
 		s.listeners = append(s.listeners, ln)
 	}
@@ -151,11 +165,13 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 
 // Run serves until ctx is done or a listener fails, then drains within the
 // configured time and closes everything. It returns nil if ctx was the reason,
-// even if connections had to be cut: that is logged.
-func (s *Service) Run(ctx context.Context) error {
+// even if connections had to be cut: that is logged. Meanwhile it reads its
+// configuration again when something comes from hangups, which may be nil, and
+// when the configuration says so.
+func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	for _, ln := range s.listeners {
-		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.plan.Config.TLS.CurveIDs()), " "),
-			"hosts", len(s.plan.Config.Hosts), "pools", len(s.pools))
+		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
+			"hosts", len(s.current().Config.Hosts), "pools", len(s.pools))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -168,7 +184,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	}
 	s.operation.serve(fail)
-	<-serveCtx.Done()
+	s.follow(serveCtx, hangups)
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
@@ -184,7 +200,7 @@ func (s *Service) Run(ctx context.Context) error {
 // drain lets what is under way come to its end.
 func (s *Service) drain(cause error) {
 	s.draining.Store(true)
-	within := time.Duration(s.plan.Config.Timeouts.Drain)
+	within := time.Duration(s.current().Config.Timeouts.Drain)
 	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
