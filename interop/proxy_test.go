@@ -30,7 +30,14 @@ func startProxy(t testing.TB, o proxyOptions) *endpoint {
 		fmt.Fprintf(w, "backend: %s %s", r.Proto, r.URL.Path)
 	}))
 	t.Cleanup(backend.Close)
-	e := &endpoint{process: start(t, program(t, proxyBuild, "tlsproxy"), "run", "-c", o.write(t, backend.URL))}
+	return startProxyOn(t, o.write(t, backend.URL))
+}
+
+// startProxyOn runs tlsproxy with a configuration file that has it listen on one
+// address and log JSON.
+func startProxyOn(t testing.TB, file string) *endpoint {
+	t.Helper()
+	e := &endpoint{process: start(t, program(t, proxyBuild, "tlsproxy"), "run", "-c", file)}
 	var entry struct{ Address string }
 	line := e.line(func(line string) bool { return strings.Contains(line, `"msg":"listening"`) })
 	if err := json.Unmarshal([]byte(line), &entry); err != nil {

@@ -36,6 +36,7 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	for _, w := range plan.Warnings() {
 		logger.Warn(w)
 	}
+	defer raiseHeapFloor()()
 	started, err := plan.Start(logger)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
@@ -22,6 +23,8 @@ type Plan struct {
 	pools   map[string]*tls.Config               // the policy towards the backends of each
 	clients map[string]*certificates.Authorities // by their files
 	secrets [][]byte                             // of session tickets; none: random keys
+
+	open map[string]*backend.Pool // once the proxy goes by this Plan
 
 	configuration watch.Stamp           // of the file, before it was read
 	files         watch.Files           // that were read, but for the certificates
