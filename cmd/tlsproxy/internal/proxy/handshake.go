@@ -22,6 +22,7 @@ import (
 // handed to the HTTP server or closed. The context bounds it: unlike deadlines
 // it also reaches a key exchange that is waiting to be computed.
 func (s *Server) handshake(c *conn) {
+	growStack()
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {

@@ -31,7 +31,7 @@ func TestSignOnSimulatedGPU(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- s.Run(ctx, nil) }()
 	for until := time.Now().Add(time.Minute); s.KeyExchanges().Signatures.ByGPU < 3; {
 		if time.Now().After(until) {
 			t.Fatal("the GPU signs nothing")

@@ -6,30 +6,36 @@ import (
 	"crypto/elliptic"
 	"crypto/tls"
 	"log/slog"
-
-	lru "github.com/hashicorp/golang-lru/v2"
+	"sync"
+	"time"
 
 	"github.com/ctrutls/ctrutls/provider"
 )
 
-// held is how many keys' signers are held ready, those most recently used. A
-// signer that is made anew costs a handshake half a signature.
-const held = 4096
+// Signers are kept by generations: those that were not used in one are forgotten
+// with the next, and so, once their certificates are gone, are their keys. One ends
+// after some time, or with so many keys.
+const (
+	generationTime = time.Hour
+	generationKeys = 4096
+)
 
 // Keys are the signers of a provider. It can be used concurrently.
 type Keys struct {
 	provider *provider.Provider
 	log      *slog.Logger
-	signers  *lru.Cache[*ecdsa.PrivateKey, crypto.Signer]
+
+	mu      sync.Mutex
+	current generation
+	before  generation
+	began   time.Time // the current one
 }
 
+type generation map[*ecdsa.PrivateKey]crypto.Signer
+
 // New returns the signers of p, which must stay open as long as GPUs are to sign.
-func New(p *provider.Provider, log *slog.Logger) (*Keys, error) {
-	signers, err := lru.New[*ecdsa.PrivateKey, crypto.Signer](held)
-	if err != nil {
-		return nil, err
-	}
-	return &Keys{p, log, signers}, nil
+func New(p *provider.Provider, log *slog.Logger) *Keys {
+	return &Keys{provider: p, log: log, current: generation{}, began: time.Now()}
 }
 
 // Serves reports whether a certificate's key is one that GPUs can sign with: an
@@ -45,27 +51,35 @@ func (k *Keys) Certificate(cert *tls.Certificate) *tls.Certificate {
 	if !Serves(cert) {
 		return cert
 	}
-	key := cert.PrivateKey.(*ecdsa.PrivateKey)
-	signer, ok := k.signers.Get(key)
-	if !ok {
-		signer = k.signer(key)
-	}
 	served := *cert
-	served.PrivateKey = signer
+	served.PrivateKey = k.signer(cert.PrivateKey.(*ecdsa.PrivateKey))
 	return &served
 }
 
-// signer makes and keeps the signer of a key: the key itself where the provider
-// wants none of it.
+// signer returns the signer of a key.
 func (k *Keys) signer(key *ecdsa.PrivateKey) crypto.Signer {
-	var signer crypto.Signer = key
-	if made, err := k.provider.Signer(key); err == nil {
-		signer = made
-	} else {
-		k.log.Warn("a certificate's key signs on the CPU only", "err", err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := time.Now(); now.Sub(k.began) >= generationTime || len(k.current) == generationKeys {
+		k.before, k.current, k.began = k.current, generation{}, now
 	}
-	if before, found, _ := k.signers.PeekOrAdd(key, signer); found {
-		return before // another handshake came first
+	signer, ok := k.current[key]
+	if ok {
+		return signer
+	}
+	if signer, ok = k.before[key]; !ok {
+		signer = k.make(key)
+	}
+	k.current[key] = signer
+	return signer
+}
+
+// make makes a signer: the key itself where the provider wants none of it.
+func (k *Keys) make(key *ecdsa.PrivateKey) crypto.Signer {
+	signer, err := k.provider.Signer(key)
+	if err != nil {
+		k.log.Warn("a certificate's key signs on the CPU only", "err", err)
+		return key
 	}
 	return signer
 }

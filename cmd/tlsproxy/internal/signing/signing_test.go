@@ -9,9 +9,13 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
 
 	"go.uber.org/goleak"
 
@@ -36,11 +40,7 @@ func open(t *testing.T, log *slog.Logger) (*Keys, *provider.Provider) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	keys, err := New(p, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keys, p
+	return New(p, log), p
 }
 
 // A key on P-256 gets one signer, for as many handshakes as there are; the
@@ -73,6 +73,41 @@ func TestCertificate(t *testing.T) {
 	}
 	if cert.PrivateKey != key {
 		t.Error("the certificate was changed")
+	}
+}
+
+// A key that is in use keeps its signer; one that is not, and its signer, are
+// forgotten.
+func TestGenerations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, _ := open(t, slog.New(slog.DiscardHandler))
+		used, retired := generate(t, elliptic.P256()), generate(t, elliptic.P256())
+		signer := keys.Certificate(&tls.Certificate{PrivateKey: used}).PrivateKey
+		forgotten := weak.Make(keys.Certificate(&tls.Certificate{PrivateKey: retired}).PrivateKey.(*provider.Signer))
+		key := weak.Make(retired)
+		for range 3 {
+			time.Sleep(generationTime - time.Minute)
+			if got := keys.Certificate(&tls.Certificate{PrivateKey: used}).PrivateKey; got != signer {
+				t.Error("a key in use got another signer")
+			}
+		}
+		runtime.GC()
+		if forgotten.Value() != nil || key.Value() != nil {
+			t.Error("a key that is not in use is kept")
+		}
+	})
+}
+
+// However many keys there are, so many signers are kept and no more.
+func TestBound(t *testing.T) {
+	keys, _ := open(t, slog.New(slog.DiscardHandler))
+	key := generate(t, elliptic.P256())
+	for range 2*generationKeys + 10 {
+		copied := *key
+		keys.Certificate(&tls.Certificate{PrivateKey: &copied})
+	}
+	if n := len(keys.current) + len(keys.before); n > 2*generationKeys || n < generationKeys {
+		t.Errorf("%d signers", n)
 	}
 }
 
