@@ -21,7 +21,7 @@ ORACLE ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-gorgonia \
-        test-noasm test-gpu test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
+        test-noasm test-gpu headline test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -101,6 +101,12 @@ taint: ## fail where a secret decides a branch or an address, under valgrind
 
 counts: ## fail where an operation takes more instructions than recorded, under callgrind
 	scripts/counts.sh
+
+headline: build bin/goproxy ## a handshake's processor time: plain Go's proxy, ours, and a GPU's where there is one
+	scripts/headline.sh bin build/headline
+
+bin/goproxy: $(shell git ls-files interop/goproxy interop/internal/certs)
+	CGO_ENABLED=0 $(GO) build -o $@ ./interop/goproxy
 
 test-soak: ## 20,000 handshakes in a row through the proxy
 	$(GOTLS) test -tags soak -timeout 30m ./interop/...

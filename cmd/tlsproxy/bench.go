@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -41,6 +42,7 @@ type benchCommand struct {
 
 	Plan string `placeholder:"FILE" help:"Rows to compare, of several servers: YAML, see tlsproxy bench --plan-help."`
 	JSON bool   `name:"json" help:"Print the report as JSON."`
+	Save string `placeholder:"FILE" help:"Write the report to a file too, as JSON."`
 
 	PlanHelp planHelp `help:"Explain --plan's file."`
 }
@@ -76,10 +78,31 @@ func (c *benchCommand) Run(ctx context.Context, s streams) error {
 }
 
 func (c *benchCommand) print(s streams, r *comparison.Report) error {
-	if !c.JSON {
-		return r.WriteText(s.out)
+	if c.Save != "" {
+		if err := saveReport(c.Save, r); err != nil {
+			return fmt.Errorf("bench: --save: %w", err)
+		}
 	}
-	out := json.NewEncoder(s.out)
+	if c.JSON {
+		return writeJSON(s.out, r)
+	}
+	return r.WriteText(s.out)
+}
+
+func saveReport(file string, r *comparison.Report) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(f, r); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func writeJSON(w io.Writer, r *comparison.Report) error {
+	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
 	return out.Encode(r)
 }

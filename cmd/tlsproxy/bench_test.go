@@ -81,7 +81,8 @@ func TestBenchPlan(t *testing.T) {
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	status, out, errText := tlsproxy("bench", "--plan", plan, "--ca", ca, "--server-name", "localhost", "--count", "3", "--duration", "0", "--key-pool", "64")
+	saved := filepath.Join(t.TempDir(), "report.json")
+	status, out, errText := tlsproxy("bench", "--plan", plan, "--ca", ca, "--server-name", "localhost", "--count", "3", "--duration", "0", "--key-pool", "64", "--save", saved)
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, errText)
 	}
@@ -89,6 +90,12 @@ func TestBenchPlan(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+	var r comparison.Report
+	if text, err := os.ReadFile(saved); err != nil {
+		t.Error(err)
+	} else if err := json.Unmarshal(text, &r); err != nil || len(r.Levels) != 1 || r.Levels[0][1].Requests != 6 {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 

@@ -55,7 +55,7 @@ func New(l Load) (*Client, error) {
 		VerifyConnection:   verify,
 	}}
 	for _, s := range sources {
-		c.dialers = append(c.dialers, &net.Dialer{LocalAddr: s})
+		c.dialers = append(c.dialers, &net.Dialer{LocalAddr: s, Control: bindWithoutPort})
 	}
 	if len(c.dialers) == 0 {
 		c.dialers = []*net.Dialer{{}}

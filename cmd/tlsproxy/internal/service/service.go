@@ -17,6 +17,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -27,7 +28,7 @@ type Service struct {
 	log       *slog.Logger
 	provider  *provider.Provider
 	keys      *signing.Keys // nil: certificates' keys sign by themselves
-	pools     map[string]*backend.Pool
+	tickets   *tickets.Keys
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
@@ -70,6 +71,10 @@ func (s *Service) openProxy(p *Plan) error {
 	if p.Config.Provider.GPU.Sign {
 		s.keys = signing.New(s.provider, s.log)
 	}
+	var err error
+	if s.tickets, err = tickets.New(p.ticketOptions()); err != nil {
+		return err
+	}
 	pools, err := p.openPools(s.log, nil, nil)
 	if err != nil {
 		return err
@@ -79,14 +84,23 @@ func (s *Service) openProxy(p *Plan) error {
 		closePools(pools)
 		return err
 	}
-	s.pools, s.proxy = pools, proxy.New(options)
+	p.open, s.proxy = pools, proxy.New(options)
 	return nil
+}
+
+// ticketOptions translates the configuration.
+func (p *Plan) ticketOptions() tickets.Options {
+	t := p.Config.TLS.Tickets
+	return tickets.Options{Period: time.Duration(t.Rotate), Lifetime: time.Duration(t.Lifetime), Secrets: p.secrets}
 }
 
 // options are what the proxy is told of a Plan.
 func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
 	hosts, err := routing.New(p.Config, pools)
-	o := proxy.Options{Config: p.Config, Certificates: p.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if p.Config.TLS.Tickets.Enabled {
+		o.Tickets = s.tickets
+	}
 	if s.keys != nil {
 		o.Sign = s.keys.Certificate
 	}
@@ -132,7 +146,8 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign}}
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
+		Schemes: gpuSchemes(p.Config)}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
 	}
@@ -171,7 +186,7 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	for _, ln := range s.listeners {
 		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
-			"hosts", len(s.current().Config.Hosts), "pools", len(s.pools))
+			"hosts", len(s.current().Config.Hosts), "pools", len(s.current().open))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -189,7 +204,7 @@ func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	s.drain(cause)
 	serving.Wait()
 	s.operation.close()
-	closePools(s.pools)
+	closePools(s.current().open)
 	s.provider.Close()
 	if ctx.Err() != nil {
 		return nil
