@@ -225,6 +225,45 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// Whoever waits for room is told of it when a batch's memory is back, and when the device has failed.
+func TestRoom(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.Capacity, cfg.Buffers, cfg.Backoff = 1, 2, never
+	e := open(t, cfg)
+	k := kind(t, e, 653, Encaps)
+	input, want := newGenerator().row(t, 653, Encaps)
+	made := func(room <-chan struct{}) bool {
+		select {
+		case <-room:
+			return true
+		default:
+			return false
+		}
+	}
+	sim.Hold(0, true)
+	ticket := reserve(t, e, k, input)
+	room := e.Room()
+	if _, err := e.Reserve(k, 1); err != ErrBusy || made(room) {
+		t.Errorf("%v, want ErrBusy; told of room: %v", err, made(room))
+	}
+	sim.Hold(0, false)
+	finish(t, ticket, want)
+	awaitIdle(t, e)
+	<-room
+	if made(e.Room()) {
+		t.Error("there was room before")
+	}
+	room = e.Room()
+	finish(t, reserve(t, e, k, input), want)
+	<-room
+	room = e.Room()
+	e.devices[0].session.Load().fail(errHang)
+	<-room
+	if _, err := e.Reserve(k, 1); err != ErrUnavailable {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+}
+
 // A reservation of several rows gets what the batch has left.
 func TestSeveralRows(t *testing.T) {
 	sim, cfg := simulated(t)

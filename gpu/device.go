@@ -149,6 +149,7 @@ func (d *device) start(s *session) {
 		d.log.Info("gpu: the device is open", "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
 	})
 	d.session.Store(s)
+	d.engine.room.changed()
 	for _, w := range s.workers {
 		s.busy.Add(1)
 		go w.work()
@@ -171,6 +172,7 @@ func (d *device) keep(s *session) {
 			case <-d.engine.closing:
 			}
 			d.session.CompareAndSwap(s, nil)
+			d.engine.room.changed()
 			if err := d.end(s); err != nil {
 				d.engine.closingError(err)
 				d.halt(StateClosed, err)

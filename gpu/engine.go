@@ -22,6 +22,7 @@ type Engine struct {
 	once    sync.Once
 	keepers sync.WaitGroup
 	pinned  pinnedMemory
+	room    room
 
 	mu     sync.Mutex
 	closed error // what went wrong in Close
@@ -43,8 +44,10 @@ func Open(cfg Config) (_ *Engine, err error) {
 			return nil, err
 		}
 	}
-	if e.api, err = driver.Open(cfg.Library); err != nil {
-		return nil, fmt.Errorf("gpu: %w", err)
+	if e.api = cfg.Driver; e.api == nil {
+		if e.api, err = driver.Open(cfg.Library); err != nil {
+			return nil, fmt.Errorf("gpu: %w", err)
+		}
 	}
 	e.openMonitor()
 	defer func() {
@@ -163,7 +166,7 @@ func (e *Engine) Kind(n int, op Operation) (*Kind, error) {
 func (e *Engine) Capacity() int { return e.config.Capacity }
 
 // Reserve takes n > 0 rows, or fewer if the batch that is being filled has no more, on the device that is expected to be done with them
-// first. It never waits. Its error is ErrBusy or ErrUnavailable.
+// first. It never waits. Its error is ErrBusy or ErrUnavailable; Room says when ErrBusy may have passed.
 func (e *Engine) Reserve(k *Kind, n int) (Ticket, error) {
 	err := ErrUnavailable
 	for tried := uint64(0); ; {

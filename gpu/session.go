@@ -163,6 +163,7 @@ func (s *session) lateBy(n int32) {
 	case now == 0:
 		s.device.stalled(false)
 	}
+	s.device.engine.room.changed()
 }
 
 // vacate takes note that a batch's callers have all left.
@@ -201,9 +202,10 @@ func (s *session) recycle(b *batch) {
 		clear(b.buffer.memory)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.queues[b.kind.queue].buffers--
 	s.free = append(s.free, b.buffer)
+	s.mu.Unlock()
+	s.device.engine.room.changed()
 }
 
 // stop lets no further batch begin.
@@ -245,6 +247,7 @@ func (s *session) fail(fault error) {
 		b.finish(ErrFault)
 	}
 	close(s.broken)
+	s.device.engine.room.changed()
 }
 
 // hang ends the session because a worker does not come back.

@@ -10,7 +10,7 @@ import (
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
-// A worker runs batches in streams of its own. Its methods are for one thread at a time, which has the session's context.
+// A worker runs batches in streams of its own. Those of its methods that call the driver are for one thread at a time, which has the session's context.
 type worker struct {
 	launcher
 	stream  driver.Stream
@@ -36,11 +36,6 @@ type worker struct {
 func (w *worker) work() {
 	s := w.session
 	defer s.busy.Done()
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and the context's hold on it
-	if err := s.api.CtxSetCurrent(s.context); err != nil {
-		s.fail(err)
-		return
-	}
 	w.watchdog = time.AfterFunc(time.Hour, w.bark)
 	defer w.watchdog.Stop()
 	for b := s.take(); b != nil; b = s.take() {
@@ -64,7 +59,7 @@ func (w *worker) serve(b *batch) bool {
 		return true
 	}
 	started := w.watch(b)
-	err := w.run(b.kind, b.size, b.buffer)
+	err := w.runInContext(b)
 	w.unwatch()
 	if err != nil {
 		s.fail(err)
@@ -101,6 +96,24 @@ func (w *worker) bark() {
 	}
 	w.session.hang()
 	b.finish(ErrFault)
+}
+
+// runInContext runs a batch. The goroutine holds a thread for no longer than that: one that keeps its thread for good costs two more switches between
+// threads each time that it waits for work or for callers. The thread goes without a context, or, after an error, ends with the goroutine.
+func (w *worker) runInContext(b *batch) error {
+	s := w.session
+	runtime.LockOSThread()
+	if err := s.api.CtxSetCurrent(s.context); err != nil {
+		return err
+	}
+	if err := w.run(b.kind, b.size, b.buffer); err != nil {
+		return err
+	}
+	if err := s.api.CtxSetCurrent(0); err != nil {
+		return err
+	}
+	runtime.UnlockOSThread()
+	return nil
 }
 
 // run puts n rows through the device: from the start of the buffer, with the results after them as the kind says.

@@ -45,7 +45,7 @@ type GPU struct {
 	Capacity int
 	// Buffers is how many batches there is memory for on each GPU, those that
 	// fill, run and are read out together: at least 2 a worker, at most 64; 0
-	// means two a worker and two more. With all parameter sets, each takes 4.5 kB
+	// means four a worker and two more. With all parameter sets, each takes 4.5 kB
 	// of pinned memory times Capacity.
 	Buffers int
 	// Chunk is the most rows of a Bulk that are copied and computed at once: 1 to

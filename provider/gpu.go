@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/ctrutls/ctrutls/gpu"
 	"github.com/ctrutls/ctrutls/gpu/driver"
@@ -27,10 +29,17 @@ type gpuEngine struct {
 
 	signs bool
 
+	standIns chan struct{} // has room for as many requests as the CPU takes on when batches are full
+
 	results atomic.Uint64 // of devices
 
 	full, unavailable, late, faulted atomic.Uint64
 	checked, mismatches              atomic.Uint64
+}
+
+// newGPUEngine returns an engine that has yet to be opened.
+func newGPUEngine(cpu *cpuEngine, log *slog.Logger) *gpuEngine {
+	return &gpuEngine{cpu: cpu, log: log, standIns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 }
 
 // openGPU opens the devices that cfg names; cpu stands in for them.
@@ -38,7 +47,8 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	if cfg.Schemes == nil {
 		cfg.Schemes = schemes
 	}
-	e := &gpuEngine{cpu: cpu, log: log, signs: cfg.Sign && !fips140.Enabled()}
+	e := newGPUEngine(cpu, log)
+	e.signs = cfg.Sign && !fips140.Enabled()
 	switch {
 	case cfg.CheckEvery == 0:
 		e.every = DefaultCheckEvery
@@ -66,32 +76,35 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 		}
 		c.Sign, c.Probes = true, append(c.Probes, probe)
 	}
-	if err := e.open(c); err != nil {
+	if err := e.open(c, cfg.Schemes); err != nil {
 		return nil, err
-	}
-	for op := range operations {
-		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
-		for i, s := range cfg.Schemes {
-			k, err := e.gpu.Kind(c.Sets[i], deviceOperations[op])
-			if err != nil {
-				return nil, errors.Join(err, e.gpu.Close())
-			}
-			e.kinds[op][s] = k
-		}
 	}
 	return e, nil
 }
 
-// open opens the devices and tells a machine without any from a fault.
-func (e *gpuEngine) open(c gpu.Config) (err error) {
+// open opens the devices for the parameter sets, and tells a machine without any
+// from a fault.
+func (e *gpuEngine) open(c gpu.Config, sets []*ctruprime.Scheme) (err error) {
 	e.gpu, err = gpu.Open(c)
 	switch {
 	case errors.Is(err, driver.ErrNoDriver), errors.Is(err, driver.ErrNoDevice):
 		return fmt.Errorf("%w: %w", errNoGPU, err)
 	case errors.Is(err, gpu.ErrConfig):
 		return fmt.Errorf("%w: %w", errConfig, err)
+	case err != nil:
+		return err
 	}
-	return err
+	for op := range operations {
+		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
+		for i, s := range sets {
+			k, err := e.gpu.Kind(c.Sets[i], deviceOperations[op])
+			if err != nil {
+				return errors.Join(err, e.gpu.Close())
+			}
+			e.kinds[op][s] = k
+		}
+	}
+	return nil
 }
 
 // degree returns the number in a parameter set's name.
@@ -146,9 +159,7 @@ func (e *gpuEngine) stats(st *Stats) {
 // as there is room for, and what finds none goes to the CPU.
 func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 	if len(batch) == 1 {
-		if !e.one(ctx, &batch[0]) {
-			e.cpu.serve(ctx, batch)
-		}
+		e.one(ctx, batch)
 		return
 	}
 	f := flight{engine: e, ctx: ctx}
@@ -165,34 +176,81 @@ func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 	f.serveRest()
 }
 
-// one carries out a request, unless it reports false: then the CPU must.
-func (e *gpuEngine) one(ctx context.Context, r *request) bool {
+// one carries out a batch of one request.
+func (e *gpuEngine) one(ctx context.Context, batch []request) {
+	r := &batch[0]
 	k := e.kind(r)
 	if k == nil || !packed(r) {
-		return false
+		e.cpu.serve(ctx, batch)
+		return
 	}
 	if ctx.Err() != nil {
 		r.err = context.Cause(ctx)
-		return true
+		return
 	}
 	t, err := e.gpu.Reserve(k, 1)
-	if err != nil {
-		e.countReason(err, 1)
-		return false
+	if err == gpu.ErrBusy {
+		if t, err = e.await(ctx, k); err == gpu.ErrBusy {
+			defer func() { <-e.standIns }()
+		}
 	}
-	defer t.Release()
-	fill(t.Input(0), r)
-	t.Submit()
-	switch err := t.Wait(ctx); {
+	if err == nil {
+		err = e.ride(ctx, r, &t)
+	}
+	switch {
 	case err == nil:
-		e.accept(r, &t, 0)
 	case ctx.Err() != nil:
 		r.err = context.Cause(ctx)
 	default:
 		e.countReason(err, 1)
-		return false
+		e.cpu.serve(ctx, batch)
 	}
-	return true
+}
+
+// ride carries out a request in a row that was reserved for it.
+func (e *gpuEngine) ride(ctx context.Context, r *request, t *gpu.Ticket) error {
+	defer t.Release()
+	fill(t.Input(0), r)
+	t.Submit()
+	err := t.Wait(ctx)
+	if err == nil {
+		e.accept(r, t, 0)
+	}
+	return err
+}
+
+// fullPatience is how long a request waits for room in a batch before the CPU is
+// asked to stand in: the time of several batches.
+const fullPatience = 5 * time.Millisecond
+
+// await reserves a row when all batches were full. A batch is full of callers that
+// have their results but were given no processor yet to take them; were its
+// processors busy with what others need not have left to the CPU, there would soon be
+// no room at all. So whoever finds none waits, and while there still is none
+// the CPU stands in for a few at a time: then the error is ErrBusy, and standIns
+// holds a token of the caller's.
+func (e *gpuEngine) await(ctx context.Context, k *gpu.Kind) (gpu.Ticket, error) {
+	patience := time.NewTimer(fullPatience)
+	defer patience.Stop()
+	var standIns chan<- struct{} // nil while there is patience left
+	for {
+		room := e.gpu.Room()
+		if ctx.Err() != nil {
+			return gpu.Ticket{}, context.Cause(ctx)
+		}
+		t, err := e.gpu.Reserve(k, 1)
+		if err != gpu.ErrBusy {
+			return t, err
+		}
+		select {
+		case <-room:
+		case <-patience.C:
+			standIns = e.standIns
+		case standIns <- struct{}{}:
+			return t, gpu.ErrBusy
+		case <-ctx.Done(): // the next round returns
+		}
+	}
 }
 
 // packed says whether all that a row needs is there in bytes.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -143,15 +142,6 @@ func measureCalls(b *testing.B, p *Provider, callers int, call func() error) {
 		b.ReportMetric(float64(d.LatencyP99.Nanoseconds())/1e3, "us-p99")
 		b.ReportMetric(100*float64(st.Served)/n, "%by-gpu")
 	}
-}
-
-// processorTime is what this process has used of all processors.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkCardIdle reports the share of one processor that an open provider uses

@@ -416,7 +416,51 @@ func TestGPUCancel(t *testing.T) {
 	}
 }
 
-// Where every batch is full, the CPU serves at once.
+// Where every batch is full, who comes waits for room, and the CPU stands in for no
+// more than it takes on.
+func TestGPUWaitsForRoom(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.GPU.Capacity, cfg.GPU.Buffers = 1, 2
+	p := openTest(t, cfg)
+	e := p.engine.(*gpuEngine)
+	for range cap(e.standIns) {
+		e.standIns <- struct{}{}
+	}
+	s := sets[0]
+	c := ownClient(t, s)
+	sim.Hold(0, true)
+	var wg sync.WaitGroup
+	const callers = 6
+	for range callers {
+		wg.Go(func() {
+			share, secret, err := p.ServerExchange(context.Background(), s, c.share)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			checkExchange(t, s, c, share, secret)
+		})
+	}
+	cause := errors.New("the handshake's deadline")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	await(t, "a call in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == 1 })
+	wg.Go(func() {
+		if _, _, err := p.ServerExchange(ctx, s, c.share); !errors.Is(err, cause) {
+			t.Errorf("%v, want the cause", err)
+		}
+	})
+	cancel(cause)
+	sim.Hold(0, false)
+	wg.Wait()
+	if st := operationStats(p, s, opServerExchange); st.ByGPU != callers || st.Served != callers || p.Stats().GPU.Full != 0 {
+		t.Errorf("%+v", st)
+	}
+	if n := len(e.standIns); n != cap(e.standIns) {
+		t.Errorf("%d of %d stand-ins are left", n, cap(e.standIns))
+	}
+}
+
+// Where every batch stays full, the CPU stands in.
 func TestGPUFull(t *testing.T) {
 	sim, cfg := simulated(t)
 	cfg.GPU.Capacity, cfg.GPU.Buffers = 1, 2
@@ -441,6 +485,9 @@ func TestGPUFull(t *testing.T) {
 	checkExchange(t, s, c, share, secret)
 	if st := p.Stats().GPU; st.Full != 1 {
 		t.Errorf("%+v", st)
+	}
+	if n := len(p.engine.(*gpuEngine).standIns); n != 0 {
+		t.Errorf("%d requests still pass for the CPU's", n)
 	}
 	sim.Hold(0, false)
 	wg.Wait()

@@ -159,14 +159,39 @@ func (p *Provider) do(ctx context.Context, r request) ([]byte, error) {
 		return nil, ErrClosed
 	}
 	defer p.end()
-	batch := []request{r}
-	batch[0].out = make([]byte, outSize(r.op, r.scheme))
-	p.serve(ctx, batch)
+	batch := batchesOfOne.Get().(*[1]request)
+	defer func() {
+		batch[0] = request{}
+		batchesOfOne.Put(batch)
+	}()
+	out := make([]byte, outSize(r.op, r.scheme))
+	batch[0] = r
+	batch[0].out = out
+	p.serve(ctx, batch[:])
 	if err := batch[0].err; err != nil {
-		clear(batch[0].out)
+		clear(out)
 		return nil, err
 	}
-	return batch[0].out, nil
+	return out, nil
+}
+
+// What a call needs and its caller never sees is used again. An engine touches no
+// request after it has served it.
+var (
+	batchesOfOne = sync.Pool{New: func() any { return new([1]request) }}
+	seeds        = sync.Pool{New: func() any { return new([HybridEncapsulationSeedSize]byte) }}
+)
+
+// drawSeed returns a random seed of the longest kind, for which wipeSeed is to be called.
+func drawSeed() *[HybridEncapsulationSeedSize]byte {
+	seed := seeds.Get().(*[HybridEncapsulationSeedSize]byte)
+	rand.Read(seed[:])
+	return seed
+}
+
+func wipeSeed(seed *[HybridEncapsulationSeedSize]byte) {
+	clear(seed[:])
+	seeds.Put(seed)
 }
 
 // refuse counts and returns the error of a call that the engine never sees.
@@ -202,10 +227,9 @@ func (p *Provider) GenerateKey(ctx context.Context, s *ctruprime.Scheme) (sk []b
 		}
 		return sk, err
 	}
-	var seed [ctruprime.KeySeedSize]byte
-	rand.Read(seed[:])
-	defer clear(seed[:])
-	return p.do(ctx, request{op: opGenerateKey, scheme: s, own: seed[:]})
+	seed := drawSeed()
+	defer wipeSeed(seed)
+	return p.do(ctx, request{op: opGenerateKey, scheme: s, own: seed[:ctruprime.KeySeedSize]})
 }
 
 // FillKeyPool waits until the pool of s holds all the keys that it makes ahead of need:
@@ -232,10 +256,9 @@ func (p *Provider) Encapsulate(ctx context.Context, s *ctruprime.Scheme, pk []by
 	if err := checkPublicKey(s, pk); err != nil {
 		return nil, nil, p.refuse(s, opEncapsulate, err)
 	}
-	var seed [ctruprime.SeedSize]byte
-	rand.Read(seed[:])
-	defer clear(seed[:])
-	return split(s.CiphertextSize())(p.do(ctx, request{op: opEncapsulate, scheme: s, peer: pk, own: seed[:]}))
+	seed := drawSeed()
+	defer wipeSeed(seed)
+	return split(s.CiphertextSize())(p.do(ctx, request{op: opEncapsulate, scheme: s, peer: pk, own: seed[:ctruprime.SeedSize]}))
 }
 
 // Decapsulate returns the shared key of 32 bytes that ct (s.CiphertextSize()
@@ -263,9 +286,8 @@ func (p *Provider) ServerExchange(ctx context.Context, s *ctruprime.Scheme, clie
 	if err := p.known(s); err != nil {
 		return nil, nil, err
 	}
-	var seed [HybridEncapsulationSeedSize]byte
-	rand.Read(seed[:])
-	defer clear(seed[:])
+	seed := drawSeed()
+	defer wipeSeed(seed)
 	return p.serverExchange(ctx, s, clientShare, nil, seed[:])
 }
 

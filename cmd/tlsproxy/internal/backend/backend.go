@@ -41,6 +41,8 @@ type backend struct {
 	trying   bool          // a request is finding out whether it is back
 	checks   int           // health checks in a row that contradict unfit
 	unfit    bool          // by health checks
+	served   uint64        // in all
+	faults   uint64        // in all
 }
 
 // newBackend returns the backend behind u. The address is where its host was
@@ -124,6 +126,7 @@ func (b *backend) succeeded() {
 	b.mu.Lock()
 	back := !b.ejected.IsZero()
 	b.failures, b.ejected, b.backoff, b.trying = 0, time.Time{}, 0, false
+	b.served++
 	b.mu.Unlock()
 	if back {
 		b.log.Info("backend is back", "backend", b.name)
@@ -142,6 +145,7 @@ func (b *backend) undecided() {
 func (b *backend) failed(err error) {
 	b.mu.Lock()
 	b.failures++
+	b.faults++
 	eject := b.failures >= b.ejectAfter
 	if eject {
 		b.backoff = min(max(2*b.backoff, b.ejectFor), maxBackoff*b.ejectFor)

@@ -16,6 +16,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,7 @@ type cluster struct {
 	pool      *Pool
 	listeners map[string]*memnet.Listener
 	log       buffer
+	dials     atomic.Int64
 }
 
 // buffer is a bytes.Buffer for several goroutines.
@@ -75,6 +77,7 @@ func newClusterWith(t *testing.T, n int, handler http.HandlerFunc, change func(*
 		WriteTimeout: 2 * time.Minute, ReadTimeout: 3 * time.Minute,
 		Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+			c.dials.Add(1)
 			host, _, _ := net.SplitHostPort(address)
 			return c.listeners[host].Dial(ctx)
 		},
@@ -110,6 +113,10 @@ func newClusterWith(t *testing.T, n int, handler http.HandlerFunc, change func(*
 func (c *cluster) get() string {
 	c.t.Helper()
 	return c.do(context.Background(), nil)
+}
+
+func newRequest() (*http.Request, error) {
+	return http.NewRequest(http.MethodGet, "http://front.example/", nil)
 }
 
 func (c *cluster) do(ctx context.Context, body io.Reader) string {

@@ -105,8 +105,7 @@ func (p *Pool) Close() {
 	p.stop()
 	p.working.Wait()
 	for _, b := range *p.set.Load() {
-		b.stop()
-		b.closeIdle()
+		b.retire()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -74,13 +75,36 @@ tlsproxy_response_body_bytes_total 10
 func TestState(t *testing.T) {
 	m := New()
 	m.Follow(func() State {
-		return State{Proxy: proxy.Stats{Open: 5}, Certificates: 2, CertificateExpiry: time.Unix(1_900_000_000, 0), KeyExchanges: provider.Stats{
+		return State{Proxy: proxy.Stats{Open: 5}, Certificates: 2, Pools: map[string][]backend.Status{"web": {
+			{URL: "http://a:1", Address: "192.0.2.1:1", Healthy: true, Underway: 3, Served: 40, Failures: 5},
+			{URL: "http://a:1", Address: "192.0.2.2:1", Healthy: true, Ejected: time.Now()},
+			{URL: "http://a:1/b", Address: "a:1"}}}, CertificateExpiry: time.Unix(1_900_000_000, 0), KeyExchanges: provider.Stats{
 			Operations: []provider.OperationStats{{Scheme: "CTRU-Prime-761", Operation: "server-exchange", Served: 10, ByGPU: 7, PeerFaults: 2, Failures: 1}},
 			Signatures: provider.OperationStats{Served: 9, ByGPU: 5, Failures: 4},
 			GPU: &provider.GPUStats{Full: 3, Mismatches: 1, Devices: []provider.DeviceStats{{Number: 1, Name: "NVIDIA H200", PCIBusID: "0000:17:00.0",
 				ComputeCapability: "9.0", State: "refused: wrong result", LatencyP99: 2 * time.Millisecond, Temperature: new(61.5)}}}}}
 	})
 	compare(t, m, `
+# HELP tlsproxy_backend_failures_total Times that a backend could not be reached, gave no answer, or stalled.
+# TYPE tlsproxy_backend_failures_total counter
+tlsproxy_backend_failures_total{address="192.0.2.1:1",pool="web",url="http://a:1"} 5
+tlsproxy_backend_failures_total{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
+tlsproxy_backend_failures_total{address="a:1",pool="web",url="http://a:1/b"} 0
+# HELP tlsproxy_backend_requests_in_flight Requests, and connections in mode tcp or passthrough, that a backend serves.
+# TYPE tlsproxy_backend_requests_in_flight gauge
+tlsproxy_backend_requests_in_flight{address="192.0.2.1:1",pool="web",url="http://a:1"} 3
+tlsproxy_backend_requests_in_flight{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
+tlsproxy_backend_requests_in_flight{address="a:1",pool="web",url="http://a:1/b"} 0
+# HELP tlsproxy_backend_requests_total Those that a backend answered or took.
+# TYPE tlsproxy_backend_requests_total counter
+tlsproxy_backend_requests_total{address="192.0.2.1:1",pool="web",url="http://a:1"} 40
+tlsproxy_backend_requests_total{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
+tlsproxy_backend_requests_total{address="a:1",pool="web",url="http://a:1/b"} 0
+# HELP tlsproxy_backend_up 1 for a backend that takes part, 0 for one that fails its health check or is ejected.
+# TYPE tlsproxy_backend_up gauge
+tlsproxy_backend_up{address="192.0.2.1:1",pool="web",url="http://a:1"} 1
+tlsproxy_backend_up{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
+tlsproxy_backend_up{address="a:1",pool="web",url="http://a:1/b"} 0
 # HELP tlsproxy_certificate_expiry_timestamp_seconds When the certificate expires that expires first.
 # TYPE tlsproxy_certificate_expiry_timestamp_seconds gauge
 tlsproxy_certificate_expiry_timestamp_seconds 1.9e+09
@@ -118,7 +142,8 @@ tlsproxy_gpu_info{compute_capability="9.0",device="1",name="NVIDIA H200",pci_bus
 # HELP tlsproxy_gpu_wrong_results_total Those of them that were wrong, each of which closes a GPU for good.
 # TYPE tlsproxy_gpu_wrong_results_total counter
 tlsproxy_gpu_wrong_results_total 1
-`, "tlsproxy_certificate_expiry_timestamp_seconds", "tlsproxy_connections", "tlsproxy_kem_operation_failures_total", "tlsproxy_kem_operations_total",
+`, "tlsproxy_backend_failures_total", "tlsproxy_backend_requests_in_flight", "tlsproxy_backend_requests_total", "tlsproxy_backend_up",
+		"tlsproxy_certificate_expiry_timestamp_seconds", "tlsproxy_connections", "tlsproxy_kem_operation_failures_total", "tlsproxy_kem_operations_total",
 		"tlsproxy_signature_failures_total", "tlsproxy_signatures_total", "tlsproxy_gpu_state", "tlsproxy_gpu_temperature_celsius", "tlsproxy_gpu_power_watts", "tlsproxy_gpu_info", "tlsproxy_gpu_wrong_results_total")
 	if problems, err := testutil.GatherAndLint(m.Gatherer()); err != nil || len(problems) != 0 {
 		t.Errorf("against Prometheus' conventions: %v, %v", problems, err)

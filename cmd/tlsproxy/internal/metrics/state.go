@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -17,6 +18,7 @@ type State struct {
 	KeyExchanges      provider.Stats
 	CertificateExpiry time.Time // of the certificate that expires first; zero if there is none
 	Certificates      int
+	Pools             map[string][]backend.Status
 }
 
 // Follow makes the metrics include what source returns, which is called for each
@@ -30,6 +32,9 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
+// What describes a backend.
+var backendLabels = []string{"pool", "url", "address"}
+
 // What describes a device, beside its number.
 var deviceLabels = []string{"device"}
 
@@ -37,6 +42,11 @@ var (
 	connectionsDesc  = describe("connections", "Clients' connections that are open, those in their handshake included.")
 	certificatesDesc = describe("certificates", "Certificates that are loaded.")
 	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When the certificate expires that expires first.")
+
+	backendUpDesc       = describe("backend_up", "1 for a backend that takes part, 0 for one that fails its health check or is ejected.", backendLabels...)
+	backendUnderwayDesc = describe("backend_requests_in_flight", "Requests, and connections in mode tcp or passthrough, that a backend serves.", backendLabels...)
+	backendServedDesc   = describe("backend_requests_total", "Those that a backend answered or took.", backendLabels...)
+	backendFailuresDesc = describe("backend_failures_total", "Times that a backend could not be reached, gave no answer, or stalled.", backendLabels...)
 
 	operationsDesc = describe("kem_operations_total", "Operations of the key exchange provider that succeeded, by parameter set, operation, and what carried them out.", "scheme", "operation", "engine")
 	refusedDesc    = describe("kem_operation_failures_total", "Operations of the key exchange provider that failed, by whose fault it was.", "scheme", "operation", "fault")
@@ -84,6 +94,9 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	if !now.CertificateExpiry.IsZero() {
 		c.gauge(expiryDesc, float64(now.CertificateExpiry.Unix()))
 	}
+	for name, pool := range now.Pools {
+		c.pool(name, pool)
+	}
 	c.provider(&now.KeyExchanges)
 }
 
@@ -96,6 +109,20 @@ func (c collection) gauge(d *prometheus.Desc, value float64, labels ...string) {
 
 func (c collection) count(d *prometheus.Desc, value uint64, labels ...string) {
 	c.out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+}
+
+func (c collection) pool(name string, backends []backend.Status) {
+	for _, b := range backends {
+		up := 0.0
+		if b.Up() {
+			up = 1
+		}
+		labels := []string{name, b.URL, b.Address}
+		c.gauge(backendUpDesc, up, labels...)
+		c.gauge(backendUnderwayDesc, float64(b.Underway), labels...)
+		c.count(backendServedDesc, b.Served, labels...)
+		c.count(backendFailuresDesc, b.Failures, labels...)
+	}
 }
 
 func (c collection) provider(st *provider.Stats) {

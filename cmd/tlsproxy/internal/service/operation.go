@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/admin"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/metrics"
 	"github.com/ctrutls/ctrutls/provider"
@@ -82,6 +83,17 @@ func (s *Service) health() (lines []string) {
 			}
 		}
 	}
+	for name, pool := range s.poolStatus() {
+		out := 0
+		for _, b := range pool {
+			if !b.Up() {
+				out++
+			}
+		}
+		if out > 0 {
+			lines = append(lines, fmt.Sprintf("%d of %d backends of the pool %s take no part", out, len(pool), name))
+		}
+	}
 	now := time.Now()
 	for _, cert := range s.current().store.Certificates() {
 		if now.After(cert.NotAfter) && len(lines) < maxWarned {
@@ -94,7 +106,7 @@ func (s *Service) health() (lines []string) {
 // state implements metrics.Metrics.Follow's source.
 func (s *Service) state() metrics.State {
 	certs := s.current().store.Certificates()
-	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs)}
+	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs), Pools: s.poolStatus()}
 	for _, cert := range certs {
 		if st.CertificateExpiry.IsZero() || cert.NotAfter.Before(st.CertificateExpiry) {
 			st.CertificateExpiry = cert.NotAfter
@@ -105,24 +117,25 @@ func (s *Service) state() metrics.State {
 
 // Status is what /status tells.
 type Status struct {
-	Version      string            `json:"version"`
-	Go           string            `json:"go"`
-	Started      time.Time         `json:"started"`
-	Draining     bool              `json:"draining"`
-	Listening    []string          `json:"listening"`
-	Connections  int               `json:"connections"`
-	Handshakes   map[string]uint64 `json:"handshakes"` // by group
-	Failed       uint64            `json:"failed_handshakes"`
-	Shed         uint64            `json:"shed_connections"`
-	KeyExchanges provider.Stats    `json:"key_exchanges"`
-	Health       []string          `json:"out_of_order"`
+	Version      string                      `json:"version"`
+	Go           string                      `json:"go"`
+	Started      time.Time                   `json:"started"`
+	Draining     bool                        `json:"draining"`
+	Listening    []string                    `json:"listening"`
+	Connections  int                         `json:"connections"`
+	Handshakes   map[string]uint64           `json:"handshakes"` // by group
+	Failed       uint64                      `json:"failed_handshakes"`
+	Shed         uint64                      `json:"shed_connections"`
+	KeyExchanges provider.Stats              `json:"key_exchanges"`
+	Pools        map[string][]backend.Status `json:"pools"`
+	Health       []string                    `json:"out_of_order"`
 }
 
 // status implements admin.Options.
 func (s *Service) status() any {
 	st := s.proxy.Stats()
 	status := Status{Started: s.operation.started, Draining: s.draining.Load(), Connections: st.Open, Handshakes: map[string]uint64{}, Failed: st.Failed,
-		Shed: st.Shed, KeyExchanges: s.provider.Stats(), Health: s.health()}
+		Shed: st.Shed, Pools: s.poolStatus(), KeyExchanges: s.provider.Stats(), Health: s.health()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		status.Version, status.Go = info.Main.Version, info.GoVersion
 	}
@@ -133,6 +146,15 @@ func (s *Service) status() any {
 		status.Handshakes[groupName(id)] += n
 	}
 	return status
+}
+
+// poolStatus describes the backends of each pool.
+func (s *Service) poolStatus() map[string][]backend.Status {
+	all := map[string][]backend.Status{}
+	for name, pool := range s.current().open {
+		all[name] = pool.Status()
+	}
+	return all
 }
 
 func groupName(id tls.CurveID) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
@@ -21,6 +22,8 @@ type Plan struct {
 	store  *certificates.Store
 	given  bool                   // store is of a certificate in memory, in place of those that the configuration names
 	pools  map[string]*tls.Config // the policy towards the backends of each
+
+	open map[string]*backend.Pool // once the proxy goes by this Plan
 
 	configuration watch.Stamp           // of the file, before it was read
 	files         watch.Files           // that were read, but for the certificates

@@ -122,19 +122,19 @@ func (s *Service) read(before *Plan, o occasion) (*Plan, error) {
 // apply makes the proxy go by next.
 func (s *Service) apply(before, next *Plan) error {
 	next.Config.KeepUntilRestart(before.Config)
-	pools, err := next.openPools(s.log, before, s.pools)
+	pools, err := next.openPools(s.log, before, before.open)
 	if err != nil {
 		return err
 	}
 	options, err := s.options(next, pools)
 	if err != nil {
-		closeOthers(pools, s.pools)
+		closeOthers(pools, before.open)
 		return err
 	}
 	s.proxy.Update(options)
+	next.open = pools
 	s.plan.Store(next)
-	closeOthers(s.pools, pools)
-	s.pools = pools
+	closeOthers(before.open, pools)
 	return nil
 }
 

@@ -195,14 +195,14 @@ func TestReloadConfiguration(t *testing.T) {
 	backends := fmt.Sprintf("backends: {urls: '%s'}\n", in.service.current().Config.Backends.URLs[0])
 	rest := backends + "reload: {poll: 0}\ntimeouts: {drain: 1s}\nlimits: {streams: 7}\n"
 	in.configure(rest)
-	pool := in.service.pools[config.DefaultPool]
+	pool := in.service.current().open[config.DefaultPool]
 	log := in.hangup("msg=reloaded")
 	in.wantLogged(log, "level=INFO msg=changed key=timeouts.drain from=30s to=1s", `level=WARN msg="changed, but takes effect at a restart only" key=limits.streams from=250 to=7`,
 		"msg=reloaded because=SIGHUP changes=2 certificates=2 new=0 gone=0")
 	if c := in.service.current().Config; c.Limits.Streams != 250 || c.Timeouts.Drain != config.Duration(time.Second) {
 		t.Errorf("in force are %+v %+v", c.Limits, c.Timeouts)
 	}
-	if in.service.pools[config.DefaultPool] == pool {
+	if in.service.current().open[config.DefaultPool] == pool {
 		t.Error("new time-outs, and the old backends")
 	}
 	in.wantLogged(in.hangup("msg=reloaded"), `takes effect at a restart only" key=limits.streams`, "changes=1 ")
@@ -216,12 +216,12 @@ func TestReloadConfiguration(t *testing.T) {
 	in.configure(strings.Replace(rest, "backends: {", "backends: {ca: absent.pem, ", 1))
 	in.wantLogged(in.hangup("stays as it was"), ":4:16: open "+in.file("absent.pem"))
 	in.configure(rest)
-	pool = in.service.pools[config.DefaultPool]
+	pool = in.service.current().open[config.DefaultPool]
 	in.wantLogged(in.hangup("msg=reloaded"), "certificates=2 new=1 gone=1")
 	if !in.served("a.example").Equal(renewed) {
 		t.Error("the renewed certificate is not served")
 	}
-	if in.service.pools[config.DefaultPool] != pool {
+	if in.service.current().open[config.DefaultPool] != pool {
 		t.Error("the same backends were opened again")
 	}
 	if !in.get() {

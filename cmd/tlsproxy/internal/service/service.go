@@ -27,7 +27,6 @@ type Service struct {
 	log       *slog.Logger
 	provider  *provider.Provider
 	keys      *signing.Keys // nil: certificates' keys sign by themselves
-	pools     map[string]*backend.Pool
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
@@ -79,7 +78,7 @@ func (s *Service) openProxy(p *Plan) error {
 		closePools(pools)
 		return err
 	}
-	s.pools, s.proxy = pools, proxy.New(options)
+	p.open, s.proxy = pools, proxy.New(options)
 	return nil
 }
 
@@ -132,7 +131,8 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign}}
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
+		Schemes: gpuSchemes(p.Config)}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
 	}
@@ -171,7 +171,7 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	for _, ln := range s.listeners {
 		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
-			"hosts", len(s.current().Config.Hosts), "pools", len(s.pools))
+			"hosts", len(s.current().Config.Hosts), "pools", len(s.current().open))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -189,7 +189,7 @@ func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	s.drain(cause)
 	serving.Wait()
 	s.operation.close()
-	closePools(s.pools)
+	closePools(s.current().open)
 	s.provider.Close()
 	if ctx.Err() != nil {
 		return nil
