@@ -110,7 +110,7 @@ headline: build bin/goproxy ## a handshake's processor time: plain Go's proxy, o
 bench-peers: build bin/goproxy build/peers/caddy ## processor time beside Caddy, nginx, HAProxy and a plain Go proxy, as ratios
 	scripts/need.sh taskset=util-linux jq=jq nginx=nginx haproxy=haproxy
 	cp bin/tlsproxy bin/goproxy build/peers/
-	TRIXIE="$$(scripts/trixie.sh build/trixie)" scripts/bench-peers.sh build/peers build/peers/results
+	CADDY_VERSION=$(CADDY) TRIXIE="$$(scripts/trixie.sh build/.trixie)" scripts/bench-peers.sh build/peers build/peers/results
 
 build/peers/caddy:
 	CGO_ENABLED=0 GOBIN=$(CURDIR)/build/peers $(GO) install -trimpath github.com/caddyserver/caddy/v2/cmd/caddy@$(CADDY)

@@ -10,7 +10,7 @@
 # table of ratios, ratios.md. nginx and HAProxy are the system's, and where TRIXIE is a
 # root of Debian trixie (debootstrap --include=nginx,haproxy trixie DIR), that one's too,
 # whose OpenSSL has X25519MLKEM768. What is not there is left out, and the table says so.
-# In the environment: SERVER_CORE (0), CLIENT_CORES (the others), CONCURRENCY (16),
+# In the environment: CADDY_VERSION, SERVER_CORE (0), CLIENT_CORES (the others), CONCURRENCY (16),
 # ROUNDS (9), DURATION (700ms).
 set -euo pipefail
 
@@ -168,7 +168,7 @@ if [ -x "$binaries/caddy" ]; then
 			reverse_proxy 127.0.0.1:$backend
 		}
 	CONFIG
-	peer "Caddy $("$binaries/caddy" version | cut -d ' ' -f 1)" "$std" env HOME="$work" "$binaries/caddy" run --config Caddyfile --adapter caddyfile
+	peer "Caddy ${CADDY_VERSION:-}" "$std" env HOME="$work" "$binaries/caddy" run --config Caddyfile --adapter caddyfile
 else
 	left_out+=('Caddy: not built')
 fi
