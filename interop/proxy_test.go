@@ -14,8 +14,9 @@ import (
 
 // proxyOptions is what a test wants of tlsproxy beyond its defaults.
 type proxyOptions struct {
-	groups []string // in order of preference; none means the proxy's default
-	extra  string   // lines of YAML at the top level
+	groups   []string // in order of preference; none means the proxy's default
+	clientCA string   // the file of the authority whose certificates clients need; "": they need none
+	extra    string   // lines of YAML at the top level
 }
 
 // proxyFiles numbers the configuration files.
@@ -56,6 +57,9 @@ func (o proxyOptions) write(t testing.TB, backend string) string {
 	fmt.Fprintf(&b, "log:\n  format: json\n")
 	if len(o.groups) > 0 {
 		fmt.Fprintf(&b, "tls:\n  groups: [%s]\n", strings.Join(o.groups, ", "))
+		if o.clientCA != "" {
+			fmt.Fprintf(&b, "  client_auth: {mode: require, ca: %q}\n", o.clientCA)
+		}
 	}
 	b.WriteString(o.extra)
 	file := filepath.Join(scratch, fmt.Sprintf("proxy-%d.yaml", proxyFiles.Add(1)))

@@ -2,7 +2,7 @@
 
 package ctruprime
 
-import "github.com/ctrutls/ctrutls/provider/ctruprime/internal/valgrind"
+import "github.com/ctrutls/ctrutls/provider/internal/valgrind"
 
 // declassify returns what a secret decides and everybody may know, marked so.
 func declassify(public bool) bool {

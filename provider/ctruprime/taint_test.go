@@ -7,7 +7,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/ctrutls/ctrutls/provider/ctruprime/internal/valgrind"
+	"github.com/ctrutls/ctrutls/provider/internal/valgrind"
 )
 
 // TestTaint runs every operation with its secrets marked undefined; it is for

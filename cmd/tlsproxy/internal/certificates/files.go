@@ -34,6 +34,7 @@ func (p Pair) stapleFile() string { return p.Cert + ".ocsp" }
 type Source struct {
 	Pair
 	Folder string
+	Set    int // that its certificates are chosen from; see Store.Set
 }
 
 // Load reads a certificate chain and its private key, both PEM. The key must
@@ -58,17 +59,13 @@ func Load(certFile, keyFile string) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// LoadPool reads the certificates of authorities, PEM.
+// LoadPool is LoadAuthorities for who needs only the pool.
 func LoadPool(file string) (*x509.CertPool, error) {
-	data, err := read(file)
+	a, err := LoadAuthorities(file)
 	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", file)
-	}
-	return pool, nil
+	return a.Pool, nil
 }
 
 func read(file string) ([]byte, error) {

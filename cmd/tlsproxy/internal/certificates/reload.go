@@ -67,26 +67,21 @@ func (s *Store) Reload(sources []Source, all bool) (*Store, []*Fault, error) {
 	}
 	r.load(tasks)
 	shareIssuers(tasks)
-	var sourceOf []int
 	for _, t := range tasks {
 		if t.fault != nil {
 			r.faults = append(r.faults, t.fault)
 		}
 		if t.entry != nil {
-			next.entries = append(next.entries, t.entry)
-			sourceOf = append(sourceOf, t.source)
+			info := t.entry.info
+			info.Source = t.source
+			next.entries, next.infos = append(next.entries, t.entry), append(next.infos, info)
 		}
 	}
 	next.faults = r.faults
 	if len(next.entries) == 0 && len(r.faults) > 0 {
 		return nil, r.faults, errors.New("certificates: none could be read")
 	}
-	if _, err := next.indexed(); err != nil {
-		return nil, nil, err
-	}
-	for i := range next.infos {
-		next.infos[i].Source = sourceOf[i]
-	}
+	next.index()
 	s.retire(next)
 	return next, r.faults, nil
 }
@@ -179,11 +174,15 @@ func shareIssuers(tasks []*task) {
 	}
 }
 
-// list finds the pairs of all sources, each once. Of a folder that can't be
-// listed those stay that were there before.
+// list finds the pairs of all sources, each once in a set. Of a folder that can't
+// be listed those stay that were there before.
 func (r *reading) list(next *Store) []*task {
 	var tasks []*task
-	seen := map[Pair]bool{}
+	type member struct {
+		set  int
+		pair Pair
+	}
+	seen := map[member]bool{}
 	for i, source := range next.sources {
 		now, err := listingOf(source)
 		if err != nil {
@@ -193,8 +192,8 @@ func (r *reading) list(next *Store) []*task {
 		}
 		next.listed[source] = now
 		for _, p := range now.pairs {
-			if !seen[p] {
-				seen[p] = true
+			if m := (member{source.Set, p}); !seen[m] {
+				seen[m] = true
 				tasks = append(tasks, &task{source: i, pair: p})
 			}
 		}

@@ -23,13 +23,19 @@ type Options struct {
 type Store struct {
 	sources []Source
 	listed  map[Source]listing
-	entries []*entry            // each once, in the order of sources
-	infos   []Info              // of entries
-	byName  map[string][]*entry // lower case; "*.example.com" for a wildcard
-	first   []*entry            // for clients that ask for no name, or for one that is not here
-	faults  []*Fault            // of the reading that made it
+	entries []*entry // in the order of sources
+	infos   []Info   // of entries
+	sets    map[int]*Set
+	faults  []*Fault // of the reading that made it
 	parsed  *lru.Cache[*entry, *tls.Certificate]
 	room    int // of parsed
+}
+
+// Set is those certificates of a Store that some clients can get.
+type Set struct {
+	store  *Store
+	byName map[string][]*entry // lower case; "*.example.com" for a wildcard
+	first  []*entry            // for clients that ask for no name, or for one that is not here
 }
 
 // NewStore returns a Store of at least one certificate that is in memory. For a
@@ -47,9 +53,13 @@ func NewStore(certs []*tls.Certificate) (*Store, error) {
 			return nil, errors.New("certificates: " + err.Error())
 		}
 		e.fixed = cert
-		s.entries = append(s.entries, e)
+		s.entries, s.infos = append(s.entries, e), append(s.infos, e.info)
 	}
-	return s.indexed()
+	if len(certs) == 0 {
+		return nil, errors.New("certificates: none given")
+	}
+	s.index()
+	return s, nil
 }
 
 func empty(o Options) (*Store, error) {
@@ -63,29 +73,44 @@ func empty(o Options) (*Store, error) {
 	return &Store{parsed: parsed, room: o.Parsed}, nil
 }
 
-// indexed finishes a Store whose entries are complete.
-func (s *Store) indexed() (*Store, error) {
-	if len(s.entries) == 0 {
-		return nil, errors.New("certificates: none given")
+// index makes the sets of the entries, whose infos tell of their sources.
+func (s *Store) index() {
+	members := map[int][]*entry{}
+	for i, e := range s.entries {
+		set := 0
+		if at := s.infos[i].Source; at < len(s.sources) {
+			set = s.sources[at].Set
+		}
+		members[set] = append(members[set], e)
 	}
-	s.byName = make(map[string][]*entry, len(s.entries))
+	s.sets = make(map[int]*Set, len(members))
+	for n, entries := range members {
+		s.sets[n] = s.newSet(entries)
+	}
+}
+
+func (s *Store) newSet(entries []*entry) *Set {
+	t := &Set{store: s, byName: make(map[string][]*entry, len(entries))}
 	first := map[string]bool{}
-	for _, name := range s.entries[0].names {
+	for _, name := range entries[0].names {
 		first[name] = true
 	}
-	for i, e := range s.entries {
+	for i, e := range entries {
 		shares := i == 0
 		for _, name := range e.names {
-			s.byName[name] = append(s.byName[name], e)
+			t.byName[name] = append(t.byName[name], e)
 			shares = shares || first[name]
 		}
 		if shares {
-			s.first = append(s.first, e)
+			t.first = append(t.first, e)
 		}
-		s.infos = append(s.infos, e.info)
 	}
-	return s, nil
+	return t
 }
+
+// Set returns the certificates of the sources with that Set; nil if there are
+// none.
+func (s *Store) Set(n int) *Set { return s.sets[n] }
 
 // Certificates describes what the Store holds, in the order in which it was
 // named. The slice is the Store's own.
@@ -106,11 +131,24 @@ func (s *Store) Since(before *Store) (added, removed int) {
 	return added, len(before.entries) - (len(s.entries) - added)
 }
 
-// Certificate chooses for one handshake; it has the form of
-// tls.Config.GetCertificate.
+// Certificate chooses from the set 0; see Set.Certificate.
 func (s *Store) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.choose(hello, s.lookup(hello.ServerName))
+	return s.sets[0].Certificate(hello)
 }
+
+// Certificate chooses for one handshake; it has the form of
+// tls.Config.GetCertificate. A nil Set has none: crypto/tls then sends the alert
+// unrecognized_name.
+func (t *Set) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if t == nil {
+		return nil, nil
+	}
+	return t.store.choose(hello, t.lookup(hello.ServerName))
+}
+
+// Covers reports whether a certificate is valid for a name, which may be a
+// wildcard.
+func (t *Set) Covers(name string) bool { return t != nil && t.find(name) != nil }
 
 // choose takes the first of the candidates that the client can verify.
 func (s *Store) choose(hello *tls.ClientHelloInfo, candidates []*entry) (*tls.Certificate, error) {
@@ -130,19 +168,25 @@ func (s *Store) choose(hello *tls.ClientHelloInfo, candidates []*entry) (*tls.Ce
 	return s.ready(candidates[0]) // crypto/tls tells the client what does not fit
 }
 
-// lookup finds the certificates for a name: its own, else those of the
-// wildcard one label up, else the first.
-func (s *Store) lookup(name string) []*entry {
+// lookup finds the certificates for a name, else the first.
+func (t *Set) lookup(name string) []*entry {
+	if found := t.find(name); found != nil {
+		return found
+	}
+	return t.first
+}
+
+// find finds the certificates for a name: its own, else those of the wildcard one
+// label up.
+func (t *Set) find(name string) []*entry {
 	name = strings.ToLower(name)
-	if found := s.byName[name]; found != nil {
+	if found := t.byName[name]; found != nil {
 		return found
 	}
 	if _, parent, ok := strings.Cut(name, "."); ok {
-		if found := s.byName["*."+parent]; found != nil {
-			return found
-		}
+		return t.byName["*."+parent]
 	}
-	return s.first
+	return nil
 }
 
 // ready returns an entry's certificate as handshakes want it: parsed, and

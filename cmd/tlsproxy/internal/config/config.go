@@ -51,9 +51,27 @@ type Reload struct {
 
 // TLS is the policy towards clients.
 type TLS struct {
-	Groups     []Group    `yaml:"groups" max:"32"`
-	MinVersion Version    `yaml:"min_version"`
-	ALPN       []Protocol `yaml:"alpn" max:"2"`
+	Groups        []Group    `yaml:"groups" max:"32"`
+	MinVersion    Version    `yaml:"min_version"`
+	ALPN          []Protocol `yaml:"alpn" max:"2"`
+	RequireHybrid bool       `yaml:"require_hybrid"`
+	ClientAuth    ClientAuth `yaml:"client_auth"`
+	Tickets       Tickets    `yaml:"tickets"`
+}
+
+// ClientAuth says which certificates clients need.
+type ClientAuth struct {
+	Mode  ClientAuthMode `yaml:"mode"`
+	CA    string         `yaml:"ca" empty:"ok"`
+	Allow []ClientName   `yaml:"allow" max:"1000"` // none: all that ca vouches for
+}
+
+// Tickets says how clients resume sessions.
+type Tickets struct {
+	Enabled  bool     `yaml:"enabled"`
+	Rotate   Duration `yaml:"rotate" min:"1m" max:"168h"`
+	Lifetime Duration `yaml:"lifetime" min:"1m" max:"168h"`
+	Secrets  string   `yaml:"secrets" empty:"ok"`
 }
 
 // DefaultPool is the name of the pool that the key backends describes.
@@ -103,6 +121,19 @@ type Host struct {
 	Mode   Mode       `yaml:"mode"`
 	Pool   string     `yaml:"pool"`
 	Routes []Route    `yaml:"routes" max:"1000"`
+
+	Certificates []Certificate `yaml:"certificates,omitempty" max:"1000"` // none: those of the whole proxy
+	TLS          HostTLS       `yaml:"tls"`
+}
+
+// HostTLS is where a host's policy differs from the key tls. What is zero does
+// not.
+type HostTLS struct {
+	Groups        []Group        `yaml:"groups,omitempty" max:"32"`
+	MinVersion    Version        `yaml:"min_version,omitempty"`
+	ALPN          []ProtocolName `yaml:"alpn,omitempty" max:"16"`
+	RequireHybrid Choice         `yaml:"require_hybrid,omitempty"`
+	ClientAuth    ClientAuth     `yaml:"client_auth,omitempty"`
 }
 
 // Route sends the requests beneath a path to a pool.
@@ -184,6 +215,8 @@ func Default() *Config {
 			Groups:     defaultGroups(),
 			MinVersion: versionTLS12,
 			ALPN:       []Protocol{ProtocolHTTP2, ProtocolHTTP1},
+			ClientAuth: ClientAuth{Mode: ClientAuthNone},
+			Tickets:    Tickets{Enabled: true, Rotate: Duration(12 * time.Hour), Lifetime: Duration(24 * time.Hour)},
 		},
 		Backends:    defaultPool(),
 		Pools:       map[string]Pool{},
@@ -300,10 +333,19 @@ func (c *Config) resolvePaths() {
 			*name = filepath.Join(folder, *name)
 		}
 	}
-	for i := range c.Certificates {
-		resolve(&c.Certificates[i].Cert)
-		resolve(&c.Certificates[i].Key)
-		resolve(&c.Certificates[i].Folder)
+	resolveAll := func(certificates []Certificate) {
+		for i := range certificates {
+			resolve(&certificates[i].Cert)
+			resolve(&certificates[i].Key)
+			resolve(&certificates[i].Folder)
+		}
+	}
+	resolveAll(c.Certificates)
+	resolve(&c.TLS.ClientAuth.CA)
+	resolve(&c.TLS.Tickets.Secrets)
+	for i := range c.Hosts {
+		resolveAll(c.Hosts[i].Certificates)
+		resolve(&c.Hosts[i].TLS.ClientAuth.CA)
 	}
 	resolvePool := func(p *Pool) {
 		resolve(&p.CA)

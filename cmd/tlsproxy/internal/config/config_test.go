@@ -212,6 +212,36 @@ func TestErrors(t *testing.T) {
 			`2:29: backends.urls[1] is a mapping; it must be a single value; put quotes around a value that holds a colon, as in ["http://127.0.0.1:8080"]`},
 		{"mapping in a list", smallest + "tls: {groups: [{a: b}]}\n",
 			`3:16: tls.groups[0] is a mapping; it must be a single value`},
+		{"client certificates without authorities", smallest + "tls: {client_auth: {mode: require}}\n",
+			`3:20: missing key "ca" in tls.client_auth; name the PEM file of the authorities that vouch for clients`},
+		{"authorities without a mode", smallest + "hosts: [{names: a.example, tls: {client_auth: {ca: c.pem}}}]\n",
+			`3:47: missing key "mode" in hosts[0].tls.client_auth; write request or require`},
+		{"authorities that nobody asks", smallest + "tls: {client_auth: {ca: c.pem}}\n",
+			`3:20: tls.client_auth names certificates, but its mode is none; write request or require`},
+		{"client mode", smallest + "tls: {client_auth: {mode: optional}}\n",
+			`3:27: tls.client_auth.mode: unknown mode "optional"; valid are none, request, require`},
+		{"client name", smallest + "tls: {client_auth: {mode: require, ca: c.pem, allow: ['a.example', 'dns:a.*', 'uri:*/a', 'dns:*.*.a']}}\n",
+			`3:55: tls.client_auth.allow[0]: "a.example" is not a name; write cn:NAME, dns:NAME, email:ADDRESS or uri:URI` + "\n" +
+				`3:68: tls.client_auth.allow[1]: "dns:a.*": a * can stand at the end of a uri, and as *. before a dns name` + "\n" +
+				`3:79: tls.client_auth.allow[2]: "uri:*/a": a * can stand at the end of a uri, and as *. before a dns name` + "\n" +
+				`3:90: tls.client_auth.allow[3]: "dns:*.*.a": a * can stand at the end of a uri, and as *. before a dns name`},
+		{"hybrid without a group", smallest + "tls: {groups: X25519}\nhosts: [{names: a.example, tls: {require_hybrid: true}}]\n",
+			`4:50: hosts[0].tls.require_hybrid is true, but none of the groups is post-quantum; add one, such as X25519MLKEM768`},
+		{"choice", smallest + "hosts: [{names: a.example, tls: {require_hybrid: perhaps}}]\n",
+			`3:50: hosts[0].tls.require_hybrid: "perhaps" is neither true nor false`},
+		{"protocol of a host", smallest + "hosts: [{names: a.example, tls: {alpn: [h2, h3]}}]\n",
+			`3:45: hosts[0].tls.alpn: "h3" is not spoken in mode http; h2 and http/1.1 are`},
+		{"policy of another's TLS", smallest + "pools: {p: {urls: 'tcp://a:1'}}\nhosts: [{names: a.example, mode: passthrough, pool: p, tls: {alpn: h2}, certificates: {folder: c}}]\n",
+			`4:61: hosts[0].tls has no effect in mode passthrough, in which TLS is the backend's; remove it` + "\n" +
+				`4:87: hosts[0].certificates has no effect in mode passthrough, in which TLS is the backend's; remove it`},
+		{"certificate of a host", smallest + "hosts: [{names: a.example, certificates: {cert: a.pem}}]\n",
+			`3:42: missing key "key" in hosts[0].certificates[0]; each certificate needs cert and key, or folder`},
+		{"no certificates for a host", "backends: {urls: 'http://b'}\nunknown_host: refuse\nhosts: [{names: a.example, certificates: {folder: a}}, {names: b.example}]\n",
+			`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}`},
+		{"ticket lifetime", smallest + "tls: {tickets: {rotate: 1m, lifetime: 168h}}\n",
+			`3:39: tls.tickets.lifetime (168h) is more than 1000 times tls.tickets.rotate (1m)`},
+		{"ticket rotation", smallest + "tls: {tickets: {rotate: 0s}}\n",
+			`3:25: tls.tickets.rotate: 0s is outside 1m to 168h`},
 		{"poll", smallest + "reload: {poll: 1ms}\n",
 			`3:16: reload.poll: 1ms is less than 100ms; 0 is never`},
 		{"folder and file", "certificates: [{folder: a, cert: b}]\nbackends: {urls: 'http://b'}\n",
@@ -318,6 +348,9 @@ tls:
   groups: [p-256, x25519mlkem768]
   min_version: "1.3"
   alpn: http/1.1
+  require_hybrid: true
+  client_auth: {mode: request, ca: /c/clients.pem, allow: ["uri:spiffe://a/*", "cn:b"]}
+  tickets: {enabled: false, rotate: 2h, lifetime: 3h, secrets: /c/tickets}
 backends:
   urls:
     - http://one:8080
@@ -342,6 +375,8 @@ hosts:
   - names: c.example
     mode: tcp
     pool: raw
+    certificates: {cert: /c/2.pem, key: /c/2.key}
+    tls: {groups: X25519MLKEM768, min_version: "1.2", alpn: postgresql, require_hybrid: false, client_auth: {mode: require, ca: /c/d.pem, allow: "dns:*.e"}}
 unknown_host: refuse
 headers: {forwarded: true}
 reload: {poll: 3s, every: 4h, configuration: true}
@@ -366,6 +401,18 @@ tls:
   min_version: "1.3"
   alpn:
   - http/1.1
+  require_hybrid: true
+  client_auth:
+    mode: request
+    ca: /c/clients.pem
+    allow:
+    - uri:spiffe://a/*
+    - cn:b
+  tickets:
+    enabled: false
+    rotate: 2h
+    lifetime: 3h
+    secrets: /c/tickets
 backends:
   urls:
   - http://one:8080
@@ -439,11 +486,27 @@ hosts:
   routes:
   - path: /a/
     pool: default
+  tls: {}
 - names:
   - c.example
   mode: tcp
   pool: raw
   routes: []
+  certificates:
+  - cert: /c/2.pem
+    key: /c/2.key
+  tls:
+    groups:
+    - X25519MLKEM768
+    min_version: "1.2"
+    alpn:
+    - postgresql
+    require_hybrid: false
+    client_auth:
+      mode: require
+      ca: /c/d.pem
+      allow:
+      - dns:*.e
 unknown_host: refuse
 headers:
   forwarded: true

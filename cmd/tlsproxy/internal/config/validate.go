@@ -25,6 +25,7 @@ func (c *Config) validate(found Errors) Errors {
 	unique(&v, "tls.alpn", c.TLS.ALPN, func(p Protocol) string { return string(p) })
 	v.pools()
 	v.hosts()
+	v.policies()
 	for _, interval := range []struct {
 		key string
 		of  Duration
@@ -88,12 +89,29 @@ func (v *validator) nonEmpty(path string, n int) {
 	}
 }
 
+// certificates checks those of the whole proxy. They are not needed if every host
+// has its own, or passes TLS on.
 func (v *validator) certificates() {
-	if len(v.config.Certificates) == 0 {
+	if len(v.config.Certificates) == 0 && v.needsCertificates() {
 		v.missing("certificates", "name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}")
 	}
-	for i, cert := range v.config.Certificates {
-		path := fmt.Sprintf("certificates[%d]", i)
+	v.certificateFiles("certificates", v.config.Certificates)
+}
+
+func (v *validator) needsCertificates() bool {
+	rest := v.config.UnknownHost == UnknownHostDefault
+	for _, h := range v.config.Hosts {
+		if h.Mode != ModePassthrough && len(h.Certificates) == 0 {
+			return true
+		}
+		rest = rest && !slices.Contains(h.Names, AnyHost)
+	}
+	return rest
+}
+
+func (v *validator) certificateFiles(list string, all []Certificate) {
+	for i, cert := range all {
+		path := fmt.Sprintf("%s[%d]", list, i)
 		if cert.Folder != "" {
 			if cert.Cert != "" || cert.Key != "" {
 				v.errorf(path, "%s has folder beside cert or key; make them two entries", path)

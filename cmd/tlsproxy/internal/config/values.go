@@ -85,6 +85,9 @@ func (g Group) CurveID() tls.CurveID { return tls.CurveID(g) }
 func (t *TLS) CurveIDs() []tls.CurveID { return curveIDs(t.Groups) }
 
 // CurveIDs returns the groups as crypto/tls wants them.
+func (t *HostTLS) CurveIDs() []tls.CurveID { return curveIDs(t.Groups) }
+
+// CurveIDs returns the groups as crypto/tls wants them.
 func (t *BackendTLS) CurveIDs() []tls.CurveID { return curveIDs(t.Groups) }
 
 func curveIDs(list []Group) []tls.CurveID {

@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/internal/panics"
 )
 
@@ -89,10 +91,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusBadRequest, "The request names no host.")
 		return
 	}
-	host := h.live.hosts.Find(connOf(r.Context()).sni)
-	if host == nil || h.live.hosts.Find(r.Host) != host {
-		// RFC 9110, section 15.5.20. What was agreed in the handshake, the client's
-		// certificate for one, holds for the connection's host only.
+	host := h.live.hostFor(connOf(r.Context()), r.Host)
+	if host == nil {
+		// RFC 9110, section 15.5.20.
+		x.Header().Set("Connection", "close")
 		x.errorPage(http.StatusMisdirectedRequest, "This connection is for another host.")
 		return
 	}
@@ -102,6 +104,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = x.body
 	}
 	h.proxy.ServeHTTP(x, r)
+}
+
+// hostFor returns the host for a request, nil if it is another than that of its
+// connection: what was agreed in the handshake, the client's certificate for one,
+// holds for that one only, and as long as the policy demands the same.
+func (live *setup) hostFor(c *conn, name string) *routing.Host {
+	host := live.hosts.Find(c.sni)
+	if host == nil || host.Mode != config.ModeHTTP || live.hosts.Find(name) != host || live.policies.of(host).identity != c.policy {
+		return nil
+	}
+	return host
 }
 
 // toPool sends a request to the pool that was found for its exchange.

@@ -235,8 +235,8 @@ func TestFloodOfFailures(t *testing.T) {
 // TestPanicInAHandshake costs one connection.
 func TestPanicInAHandshake(t *testing.T) {
 	r := newRig(t, nil, hello)
-	good := r.server.live.Load().tls.GetCertificate
-	r.server.live.Load().tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	good := r.server.live.Load().policies.rest.tls.GetCertificate
+	r.server.live.Load().policies.rest.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if h.ServerName == "panic.example" {
 			panic([]byte("at the disco"))
 		}
@@ -334,8 +334,8 @@ func TestOurFaults(t *testing.T) {
 	})
 	t.Run("key", func(t *testing.T) {
 		line := failedHandshake(t, nil, func(r *rig, raw net.Conn) {
-			good := r.server.live.Load().tls.GetCertificate
-			r.server.live.Load().tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			good := r.server.live.Load().policies.rest.tls.GetCertificate
+			r.server.live.Load().policies.rest.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 				cert, err := good(h)
 				broken := *cert
 				broken.PrivateKey = brokenKey{cert.PrivateKey.(crypto.Signer)}

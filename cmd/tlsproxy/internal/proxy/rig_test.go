@@ -28,6 +28,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/memnet"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
@@ -59,6 +60,7 @@ type rig struct {
 	t       *testing.T
 	config  *config.Config
 	server  *Server
+	options Options
 	log     *recorder
 	roots   *x509.CertPool
 	address string                                  // of the proxy, if it is on a socket
@@ -157,7 +159,12 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.server = New(Options{Config: c, Certificates: store, Hosts: table, Logger: logger})
+	keys, err := tickets.New(tickets.Options{Period: time.Hour, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.options = Options{Config: c, Certificates: store, ClientCAs: clientCAs, Hosts: table, Tickets: keys, Logger: logger}
+	r.server = New(r.options)
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(ln) }()
 	t.Cleanup(func() {

@@ -18,12 +18,16 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 )
 
-// Options configure a Server. All but Sign, Logger and Observer are required.
+// Options configure a Server. All but Tickets, Sign, Logger and Observer are
+// required, and ClientCAs where the configuration names some.
 type Options struct {
 	Config       *config.Config
-	Certificates *certificates.Store
+	Certificates *certificates.Store                  // with those of hosts in their CertificateSet
+	ClientCAs    map[string]*certificates.Authorities // by the file that the configuration names
+	Tickets      *tickets.Keys                        // nil: sessions can't be resumed
 	// Sign, unless nil, gives the certificate that was chosen for a handshake a key
 	// that signs in another way.
 	Sign     func(*tls.Certificate) *tls.Certificate

@@ -11,6 +11,7 @@ import (
 // in its place, and whoever has begun with one may go on with it.
 type setup struct {
 	hosts       *routing.Table
+	policies    *policies
 	tls         *tls.Config // what handshakes start with
 	timeouts    config.Timeouts
 	limits      config.Limits
@@ -26,14 +27,16 @@ func newSetup(s *Server, o Options) *setup {
 		limits:      o.Config.Limits,
 		accessLog:   o.Config.Log.Requests,
 		passthrough: passesThrough(o.Hosts),
+		policies:    newPolicies(o),
 	}
-	n.tls = startConfig(o.Hosts, newPolicies(o))
+	n.tls = startConfig(o.Hosts, n.policies)
 	n.requests = newHandler(s, n, o)
 	return n
 }
 
 // Update makes o what the Server goes by from now on, but for its Logger and
 // Observer and for what the configuration marks as taking effect at a restart.
-// Connections stay open: their next requests are answered as o says, and what is
-// under way ends as it began.
+// Connections stay open: their next requests are answered as o says, with 421 if
+// their hosts now demand something else of clients; what is under way ends as it
+// began.
 func (s *Server) Update(o Options) { s.live.Store(newSetup(s, o)) }

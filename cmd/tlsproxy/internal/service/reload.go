@@ -131,6 +131,10 @@ func (s *Service) apply(before, next *Plan) error {
 		closeOthers(pools, before.open)
 		return err
 	}
+	if err := s.tickets.Set(next.ticketOptions()); err != nil {
+		closeOthers(pools, before.open)
+		return err
+	}
 	s.proxy.Update(options)
 	next.open = pools
 	s.plan.Store(next)

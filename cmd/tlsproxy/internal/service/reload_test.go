@@ -129,7 +129,7 @@ func (in *installation) certify(name string, hosts ...string) *x509.Certificate 
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	if err := os.MkdirAll(in.file("certificates"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(in.file("certificates/"+name)), 0o700); err != nil {
 		in.t.Fatal(err)
 	}
 	in.replace("certificates/"+name+".pem", append(

@@ -17,6 +17,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -27,6 +28,7 @@ type Service struct {
 	log       *slog.Logger
 	provider  *provider.Provider
 	keys      *signing.Keys // nil: certificates' keys sign by themselves
+	tickets   *tickets.Keys
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
@@ -69,6 +71,10 @@ func (s *Service) openProxy(p *Plan) error {
 	if p.Config.Provider.GPU.Sign {
 		s.keys = signing.New(s.provider, s.log)
 	}
+	var err error
+	if s.tickets, err = tickets.New(p.ticketOptions()); err != nil {
+		return err
+	}
 	pools, err := p.openPools(s.log, nil, nil)
 	if err != nil {
 		return err
@@ -82,10 +88,19 @@ func (s *Service) openProxy(p *Plan) error {
 	return nil
 }
 
+// ticketOptions translates the configuration.
+func (p *Plan) ticketOptions() tickets.Options {
+	t := p.Config.TLS.Tickets
+	return tickets.Options{Period: time.Duration(t.Rotate), Lifetime: time.Duration(t.Lifetime), Secrets: p.secrets}
+}
+
 // options are what the proxy is told of a Plan.
 func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
 	hosts, err := routing.New(p.Config, pools)
-	o := proxy.Options{Config: p.Config, Certificates: p.store, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if p.Config.TLS.Tickets.Enabled {
+		o.Tickets = s.tickets
+	}
 	if s.keys != nil {
 		o.Sign = s.keys.Certificate
 	}
@@ -131,7 +146,8 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign}}
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
+		Schemes: gpuSchemes(p.Config)}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
 	}
