@@ -278,7 +278,7 @@ func TestRoutinesAreConstantTime(t *testing.T) {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	}
-	for _, name := range []string{"permuteAVX512", "permuteAVX2", "permuteOne", "forward3", "pointwise5", "pointwise5VNNI", "divide", "decode", "compress10"} {
+	for _, name := range []string{"permuteAVX512", "permuteAVX2", "permuteOne", "forward3", "pointwise5", "pointwise5VNNI", "divide", "divideAVX512", "decode", "compress10"} {
 		if !names[name] {
 			t.Errorf("%s has not been checked", name)
 		}

@@ -7,7 +7,7 @@ package vec
 type Ring struct {
 	n, q                int
 	radix               int
-	vnni                bool
+	vnni, wide          bool // use VNNI, and registers of 512 bits for division
 	transforms          []*transform
 	toQ, toWord, centre table
 }
@@ -20,7 +20,7 @@ type Spectrum []int32
 // two or three; avx512 allows instructions beyond AVX2. A product is exact if the absolute value of its folded
 // coefficients is at most p1*(p2/2 - 2), or p1*p2*(p3/2 - 2) with three.
 func NewRing(n, q, radix int, avx512 bool, primes ...int) *Ring {
-	r := &Ring{n: n, q: q, radix: radix, vnni: avx512 && hasVNNI}
+	r := &Ring{n: n, q: q, radix: radix, vnni: avx512 && hasVNNI, wide: avx512 && has512}
 	for _, p := range primes {
 		r.transforms = append(r.transforms, newTransform(modulus(p), radix))
 	}
