@@ -85,6 +85,9 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
 
+test-gpu-gorgonia: ## the same with CUDA's driver through gorgonia.org/cu
+	$(GORGONIA) $(GO) test -tags "gputest gorgonia" -timeout 60m $(GPU_PACKAGES)
+
 ptx: ## rebuild the committed PTX
 	scripts/need.sh clang-19=clang-19 g++=g++
 	kernels/build-ptx.sh
