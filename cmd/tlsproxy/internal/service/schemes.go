@@ -16,6 +16,9 @@ import (
 // a later configuration adds the CPU serves.
 func gpuSchemes(c *config.Config) []*ctruprime.Scheme {
 	ids := c.TLS.CurveIDs()
+	for i := range c.Hosts {
+		ids = append(ids, c.Hosts[i].TLS.CurveIDs()...)
+	}
 	for _, name := range c.PoolNames() {
 		pool, _ := c.PoolByName(name)
 		for _, g := range pool.TLS.Groups {
