@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -102,18 +103,32 @@ func (s *Signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) (
 // sign serves one signature. It has no context: a device's patience is bounded,
 // and the CPU is quick.
 func (p *Provider) sign(key *signingKey, digest []byte) ([]byte, error) {
-	var extra [nonce.MaxExtra]byte
-	rand.Read(extra[:])
-	defer clear(extra[:])
-	batch := []request{{op: opSign, key: key, peer: digest, own: extra[:], out: make([]byte, maxSignatureSize)}}
-	p.serve(context.Background(), batch)
-	if batch[0].wanted {
+	s := signings.Get().(*signing)
+	defer s.recycle()
+	rand.Read(s.extra[:])
+	r := &s.batch[0]
+	*r = request{op: opSign, key: key, peer: digest, own: s.extra[:], out: make([]byte, maxSignatureSize)}
+	p.serve(context.Background(), s.batch[:])
+	if r.wanted {
 		p.adopt(key)
 	}
-	if err := batch[0].err; err != nil {
-		return nil, err
+	if r.err != nil {
+		return nil, r.err
 	}
-	return derOf(batch[0].out), nil
+	return derOf(r.out), nil
+}
+
+// A signing is what a signature takes while it is served.
+type signing struct {
+	batch [1]request
+	extra [nonce.MaxExtra]byte
+}
+
+var signings = sync.Pool{New: func() any { return new(signing) }}
+
+func (s *signing) recycle() {
+	*s = signing{}
+	signings.Put(s)
 }
 
 // adopt makes a key known to the devices in the background, one key at a time.

@@ -40,6 +40,31 @@ func TestGPUSigner(t *testing.T) {
 	}
 }
 
+// A key is known to all devices, and where one fails the others sign.
+func TestGPUSignerDevices(t *testing.T) {
+	sim, cfg := simulatedSigner(t)
+	sim.SetDeviceCount(2)
+	cfg.GPU.Capacity = 4
+	p := openTest(t, cfg)
+	s := newSigner(t, p, p256Key(t))
+	signAll(t, s, 12, 2)
+	for i, d := range p.Stats().GPU.Devices {
+		if d.Rows == 0 {
+			t.Errorf("device %d signs nothing", i)
+		}
+	}
+	sim.Lose(0, int(driver.ErrDeviceUnavailable))
+	await(t, "the loss is noticed", func() bool {
+		signAll(t, s, 6, 1)
+		return p.Stats().GPU.Devices[0].State == "reopening"
+	})
+	before := p.Stats().Signatures.ByGPU
+	signAll(t, s, 1, 3)
+	if st := p.Stats(); st.Signatures.ByGPU-before != 3 || st.Signatures.Failures != 0 || st.GPU.Mismatches != 0 {
+		t.Errorf("%+v, %+v", st.GPU, st.Signatures)
+	}
+}
+
 // Without added randomness a device's signature is the deterministic one of RFC
 // 6979, bit for bit that of crypto/ecdsa; with it, two of one digest differ.
 func TestGPUSignerEqualsCryptoECDSA(t *testing.T) {

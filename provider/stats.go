@@ -125,13 +125,14 @@ func (p *Provider) counts(r *request) *counts {
 }
 
 func (n *counts) count(err error) {
-	var peer *PeerError
-	switch {
-	case err == nil:
+	if err == nil {
 		n.served.Add(1)
-	case errors.As(err, &peer):
+		return
+	}
+	var peer *PeerError // on the heap, because of As
+	if errors.As(err, &peer) {
 		n.peerFaults.Add(1)
-	default:
+	} else {
 		n.failures.Add(1)
 	}
 }

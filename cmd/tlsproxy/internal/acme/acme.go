@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/caddyserver/certmagic"
-	"github.com/mholt/acmez/v3"
 	"go.uber.org/zap"
 )
 
@@ -122,12 +121,15 @@ func (m *Manager) Challenge(hello *tls.ClientHelloInfo) *tls.Config {
 	if !isChallenge(hello) || !m.Serves(hello.ServerName) {
 		return nil
 	}
-	return &tls.Config{GetCertificate: m.magic.GetCertificate, NextProtos: []string{acmez.ACMETLS1Protocol}, SessionTicketsDisabled: true}
+	return &tls.Config{GetCertificate: m.magic.GetCertificate, NextProtos: []string{protocol}, SessionTicketsDisabled: true}
 }
+
+// protocol is what authorities ask for by ALPN (RFC 8737, section 6.2).
+const protocol = "acme-tls/1"
 
 // isChallenge knows an authority's handshake (RFC 8737, section 3).
 func isChallenge(hello *tls.ClientHelloInfo) bool {
-	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acmez.ACMETLS1Protocol
+	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == protocol
 }
 
 // Close ends what is under way. What was issued stays in the storage.

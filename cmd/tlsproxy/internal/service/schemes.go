@@ -16,8 +16,10 @@ import (
 // a later configuration adds the CPU serves.
 func gpuSchemes(c *config.Config) []*ctruprime.Scheme {
 	ids := c.TLS.CurveIDs()
-	for i := range c.Hosts {
-		ids = append(ids, c.Hosts[i].TLS.CurveIDs()...)
+	for _, host := range c.Hosts {
+		for _, g := range host.TLS.Groups {
+			ids = append(ids, tls.CurveID(g))
+		}
 	}
 	for _, name := range c.PoolNames() {
 		pool, _ := c.PoolByName(name)
