@@ -14,6 +14,8 @@ ALL_TAGS = oracle,toolchains,programs,soak
 GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench ./provider
 # The environment of builds with -tags gorgonia: cgo, and gorgonia.org/cu compiled with our own cuda.h (gpu/driver/gorgonia).
 GORGONIA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CURDIR)/gpu/driver/gorgonia/include"
+# What tlsproxy is compared with.
+CADDY = v2.11.9
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
@@ -21,7 +23,7 @@ ORACLE ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-gorgonia \
-        test-noasm test-gpu headline test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
+        test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -105,11 +107,19 @@ counts: ## fail where an operation takes more instructions than recorded, under 
 headline: build bin/goproxy ## a handshake's processor time: plain Go's proxy, ours, and a GPU's where there is one
 	scripts/headline.sh bin build/headline
 
+bench-peers: build bin/goproxy build/peers/caddy ## processor time beside Caddy, nginx, HAProxy and a plain Go proxy, as ratios
+	scripts/need.sh taskset=util-linux jq=jq nginx=nginx haproxy=haproxy
+	cp bin/tlsproxy bin/goproxy build/peers/
+	CADDY_VERSION=$(CADDY) TRIXIE="$$(scripts/trixie.sh build/.trixie)" scripts/bench-peers.sh build/peers build/peers/results
+
+build/peers/caddy:
+	CGO_ENABLED=0 GOBIN=$(CURDIR)/build/peers $(GO) install -trimpath github.com/caddyserver/caddy/v2/cmd/caddy@$(CADDY)
+
 bin/goproxy: $(shell git ls-files interop/goproxy interop/internal/certs)
 	CGO_ENABLED=0 $(GO) build -o $@ ./interop/goproxy
 
-test-soak: ## 20,000 handshakes in a row through the proxy
-	$(GOTLS) test -tags soak -timeout 30m ./interop/...
+test-soak: ## 20,000 handshakes in a row, and a million requests while backends die, through the proxy
+	$(GOTLS) test -tags soak -timeout 3h ./interop/...
 
 lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted"; exit 1; }

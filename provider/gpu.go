@@ -27,7 +27,8 @@ type gpuEngine struct {
 	kinds [operations]map[*ctruprime.Scheme]*gpu.Kind
 	every uint64 // results to a check; 0: none
 
-	signs bool
+	signs   bool
+	several bool // there is more than one device
 
 	standIns chan struct{} // has room for as many requests as the CPU takes on when batches are full
 
@@ -94,6 +95,7 @@ func (e *gpuEngine) open(c gpu.Config, sets []*ctruprime.Scheme) (err error) {
 	case err != nil:
 		return err
 	}
+	e.several = len(e.gpu.Stats()) > 1
 	for op := range operations {
 		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
 		for i, s := range sets {
@@ -138,7 +140,9 @@ func (e *gpuEngine) latency(r *request) (latency, bool) {
 	return latencyOf(e.gpu.Latency(k)), true
 }
 
-func latencyOf(l gpu.Latency) latency { return latency{l.Mean, l.Base, l.Row} }
+func latencyOf(l gpu.Latency) latency {
+	return latency{mean: l.Mean, base: l.Base, each: l.Row, flight: l.Flight}
+}
 
 func (e *gpuEngine) keyGroup() int {
 	if e.gpu.Available() {
@@ -173,6 +177,7 @@ func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 		batch = batch[n:]
 	}
 	f.land(0)
+	f.again()
 	f.serveRest()
 }
 
@@ -196,6 +201,11 @@ func (e *gpuEngine) one(ctx context.Context, batch []request) {
 	}
 	if err == nil {
 		err = e.ride(ctx, r, &t)
+	}
+	if err == gpu.ErrFault && e.several {
+		if t, none := e.gpu.Reserve(k, 1); none == nil {
+			err = e.ride(ctx, r, &t) // on another
+		}
 	}
 	switch {
 	case err == nil:
@@ -327,6 +337,9 @@ type flight struct {
 	ctx    context.Context
 	legs   []leg
 	rest   []*request // for the CPU
+
+	returned [][]request // by a device that failed, for another
+	last     bool        // what is returned now is for the CPU
 }
 
 // A leg is the requests that hold the rows of a ticket.
@@ -399,17 +412,28 @@ func (f *flight) land(left int) {
 func (f *flight) landOne(l *leg) {
 	defer l.ticket.Release()
 	err := l.ticket.Wait(f.ctx)
-	if err != nil && f.ctx.Err() == nil {
-		f.engine.countReason(err, len(l.batch))
-	}
-	for i := range l.batch {
-		if err == nil {
+	switch {
+	case err == nil:
+		for i := range l.batch {
 			f.engine.accept(&l.batch[i], &l.ticket, i)
 		}
+		return
+	case err == gpu.ErrFault && f.engine.several && !f.last:
+		f.returned = append(f.returned, l.batch)
+		return
+	case f.ctx.Err() == nil:
+		f.engine.countReason(err, len(l.batch))
 	}
-	if err != nil {
-		f.leave(l.batch)
+	f.leave(l.batch)
+}
+
+// again sends what a device returned to the others.
+func (f *flight) again() {
+	f.last = true
+	for _, batch := range f.returned {
+		f.run(batch)
 	}
+	f.land(0)
 }
 
 // serveRest has the CPU carry out what the devices did not.

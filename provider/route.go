@@ -14,10 +14,10 @@ import (
 //
 // It asks how many processors the key exchanges would keep busy if the CPU did
 // them all, the load. Each request on the CPU counts as one, as long as it runs.
-// A request on a GPU is in flight for the time of a batch, of which it would have
-// kept a processor busy for its own cost: it counts as cost / latency. So the
-// same arrivals give the same load wherever they are sent, and arrivals that
-// come in crowds or not at all even out in the average.
+// A request on a GPU is in flight while it waits for a batch and while that runs, of
+// which time it would have kept a processor busy for its own cost: it counts as
+// cost / flight. So the same arrivals give the same load wherever they are sent,
+// and arrivals that come in crowds or not at all even out in the average.
 //
 // A batch of n requests takes base + n * each on a GPU, by a line through what was
 // measured, and n * cost on one processor. From base / (cost - each) requests on
@@ -163,15 +163,15 @@ func (r *router) pin(n int) (*Pinned, error) { return r.gpu.pin(n) }
 func (r *router) install(k *BulkKeys) error { return r.gpu.install(k) }
 
 // share is what part of a processor a request on a GPU stands for: its cost on
-// the CPU by the latency of its batch, at most one, which it is where either
+// the CPU by the time that it is in flight, at most one, which it is where either
 // has not been measured.
 func (r *router) share(t *route) float64 {
 	l, _ := r.gpu.latency(&t.kind)
 	cost := t.cost.Value()
-	if cost == 0 || l.mean == 0 {
+	if cost == 0 || l.flight == 0 {
 		return 1
 	}
-	return min(cost/float64(l.mean), 1)
+	return min(cost/float64(l.flight), 1)
 }
 
 // threshold is the number of requests in flight from which on the GPUs are to

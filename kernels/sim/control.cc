@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "machine.h"
+#include "pool.h"
 
 using namespace sim;
 
@@ -148,7 +149,7 @@ CONTROL(simSetLost, int number, int code) {
         device.lost = code;
         if (device.primary)
             for (auto &[handle, stream] : device.primary->streams)
-                if (code != 0 && stream->running) stream->running->cancelled = true;
+                if (code != 0 && stream->running) Pool::shared().cancel(*stream->running);
         machine.last_fault = "device lost by a test";
     });
 }

@@ -1,4 +1,4 @@
-//go:build gorgonia && linux && (amd64 || arm64)
+//go:build gorgonia && cgo && linux && (amd64 || arm64)
 
 /* Every function of libcuda that this package or gorgonia.org/cu calls, as a jump through a pointer that ctrutls_cuda_open sets. They are in the
  * program itself, so it does not need libcuda to be linked or to start, and hidden, so no library of CUDA's takes them for its own.
