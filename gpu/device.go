@@ -150,7 +150,7 @@ func (d *device) isHalted() bool {
 // start puts a session into use.
 func (d *device) start(s *session) {
 	d.set(StateOpen, nil, false, func() {
-		d.log.Info("gpu: the device is open", "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
+		d.log.Info("gpu: the device is open", "driver", driver.Implementation(), "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
 	})
 	d.session.Store(s)
 	d.engine.room.changed()

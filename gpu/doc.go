@@ -27,6 +27,11 @@
 // results are there, wakes all of its callers. Copies go once each way a batch; the kernels of small batches of Encaps read and write the pinned
 // memory themselves. The two halves of an exchange, X25519's and the KEM's, run side by side in the two streams of their worker.
 //
+// # Several devices
+//
+// A row goes to the device that is expected to be done with it first, by the batches ahead of it there and what batches of that size have taken.
+// What a device that fails gives back with ErrFault its caller may reserve again, on another.
+//
 // # Bounds
 //
 // Pinned memory is Config.Buffers times a batch of Config.Capacity rows a device; where there is none left, Reserve refuses, and Room tells when to
@@ -48,7 +53,8 @@
 // # Jobs
 //
 // Whoever has millions of rows passes them by Engine.Run, in pinned memory of his own (AllocPinned): chunks of them go through separate streams for
-// the copy in, the kernels and the copy out, on all devices at once.
+// the copy in, the kernels and the copy out, on all devices at once. Each device takes chunks as it comes free, and what one that fails has taken
+// the others do again.
 //
 // # Secrets
 //
