@@ -101,8 +101,15 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	if len(batch) == 0 {
 		return
 	}
-	if t := r.route(&batch[0]); r.offloads(t, len(batch)) && adopted(&batch[0]) {
-		n := int64(len(batch))
+	t, n := r.route(&batch[0]), int64(len(batch))
+	offload := r.offloads(t, len(batch))
+	if q := &batch[0]; q.op == opSign {
+		offload = q.key.inDemand(n, r.share(t)) && offload && adopted(q)
+		flight := q.key.flight(offload)
+		flight.Add(n)
+		defer flight.Add(-n)
+	}
+	if offload {
 		t.onGPU.Add(n)
 		defer t.onGPU.Add(-n)
 		r.gpu.serve(ctx, batch)
@@ -114,10 +121,33 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	r.cpu.serve(ctx, batch)
 }
 
-// adopted says whether the devices know a request's key, if it has one; if not,
-// they are to.
+// Signatures have one route, but those by one key do not fill another's batches. So
+// each key has a load of its own, counted in the same way, and its signatures
+// stay on the CPU while too few of them would come together.
+type keyLoad struct {
+	onCPU, onGPU atomic.Int64 // signatures in flight
+	level        average.Level
+}
+
+// inDemand says whether a batch's time would bring a key as many signatures as
+// a batch is worth, and takes note of the load that n more meet. share is what
+// one on a GPU stands for; before that is known, which 1 says, any demand will do.
+func (k *keyLoad) inDemand(n int64, share float64) bool {
+	level := k.level.Add(float64(k.onCPU.Load()) + float64(k.onGPU.Load())*share)
+	return share >= 1 || level+float64(n-1)*share >= minBatch*share
+}
+
+// flight is where signatures are counted while they are served.
+func (k *keyLoad) flight(onGPU bool) *atomic.Int64 {
+	if onGPU {
+		return &k.onGPU
+	}
+	return &k.onCPU
+}
+
+// adopted says whether the devices know a signature's key; if not, they are to.
 func adopted(q *request) bool {
-	q.wanted = q.op == opSign && q.key.device.Load() == nil
+	q.wanted = q.key.device.Load() == nil
 	return !q.wanted
 }
 
