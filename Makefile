@@ -41,6 +41,7 @@ build-gorgonia: ## bin/tlsproxy with CUDA's driver through gorgonia.org/cu (cgo)
 check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
+	cd interop/acme && CGO_ENABLED=0 $(GO) test ./...
 
 test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia ## every test that needs no GPU
 
@@ -84,6 +85,9 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
+
+test-gpu-gorgonia: ## the same with CUDA's driver through gorgonia.org/cu
+	$(GORGONIA) $(GO) test -tags "gputest gorgonia" -timeout 60m $(GPU_PACKAGES)
 
 ptx: ## rebuild the committed PTX
 	scripts/need.sh clang-19=clang-19 g++=g++
@@ -134,6 +138,7 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	for tags in sim,gorgonia gputest,gorgonia; do $(GORGONIA) $(GO) vet -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy && \
 		$(GORGONIA) $(TOOL) staticcheck -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy || exit 1; done
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
+	cd interop/acme && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
 fuzz: ## each fuzz target for a short while
@@ -141,8 +146,7 @@ fuzz: ## each fuzz target for a short while
 
 bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
 	@mkdir -p build
-	$(GO) test -run '^$$' -bench 'capsul|Generate|Standard' -count 6 ./provider/ctruprime | tee build/bench.txt
-	$(GO) test -run '^$$' -bench Ratios -benchtime 1x ./provider/ctruprime
+	$(GO) test -run '^$$' -bench Ratios -benchtime 1x -count 6 ./provider/ctruprime | tee build/bench.txt
 	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built

@@ -2,6 +2,7 @@ package service
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 
@@ -16,13 +17,14 @@ import (
 
 // Plan is a configuration with everything read that it names, ready to start.
 type Plan struct {
-	Config  *config.Config
-	store   *certificates.Store
-	sources []named                              // that store was read from
-	given   bool                                 // store is of a certificate in memory, in place of those that the configuration names
-	pools   map[string]*tls.Config               // the policy towards the backends of each
-	clients map[string]*certificates.Authorities // by their files
-	secrets [][]byte                             // of session tickets; none: random keys
+	Config      *config.Config
+	store       *certificates.Store
+	sources     []named                              // that store was read from
+	given       bool                                 // store is of a certificate in memory, in place of those that the configuration names
+	pools       map[string]*tls.Config               // the policy towards the backends of each
+	clients     map[string]*certificates.Authorities // by their files
+	directoryCA *x509.CertPool                       // of the ACME authority; nil: the system's
+	secrets     [][]byte                             // of session tickets; none: random keys
 
 	open map[string]*backend.Pool // once the proxy goes by this Plan
 
@@ -121,6 +123,13 @@ func (p *Plan) readPolicies() (errs config.Errors) {
 			errs = append(errs, c.Errorf(path+".groups", "%v", err))
 		}
 		errs = append(errs, p.readClientCA(path, h.ClientAuth)...)
+	}
+	if file := c.ACME.DirectoryCA; file != "" {
+		p.files.Note(file)
+		var err error
+		if p.directoryCA, err = certificates.LoadPool(file); err != nil {
+			errs = append(errs, c.Errorf("acme.directory_ca", "%v", err))
+		}
 	}
 	if file := c.TLS.Tickets.Secrets; file != "" {
 		p.files.Note(file)
