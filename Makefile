@@ -12,14 +12,18 @@ TOOLCHAINS ?= go1.26.0 go1.27.4
 ALL_TAGS = oracle,toolchains,programs,soak
 # What runs on a GPU or on its simulator.
 GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench ./provider
+# The environment of builds with -tags gorgonia: cgo, and gorgonia.org/cu compiled with our own cuda.h (gpu/driver/gorgonia).
+GORGONIA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CURDIR)/gpu/driver/gorgonia/include"
+# What tlsproxy is compared with.
+CADDY = v2.11.9
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim \
-        test-noasm test-gpu test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
+.PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-gorgonia \
+        test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -30,11 +34,16 @@ demo: build ## handshakes through the proxy, three groups side by side; no GPU n
 build: ## bin/tlsproxy, with the hook, static
 	CGO_ENABLED=0 $(GOTLS) build -o bin/tlsproxy ./cmd/tlsproxy
 
+build-gorgonia: ## bin/tlsproxy with CUDA's driver through gorgonia.org/cu (cgo)
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	$(GORGONIA) $(GOTLS) build -tags gorgonia -o bin/tlsproxy ./cmd/tlsproxy
+
 check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
+	cd interop/acme && CGO_ENABLED=0 $(GO) test ./...
 
-test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim ## every test that needs no GPU
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -53,8 +62,8 @@ test-oracle: ## the scheme against the independent Python model
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
 
-test-programs: ## with curl and openssl against the proxy
-	scripts/need.sh curl=curl openssl=openssl
+test-programs: ## with curl and openssl against the proxy, and nginx behind it
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light
 	$(GOTLS) test -tags programs ./interop
 
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
@@ -63,9 +72,16 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=0 $(GO) test -tags sim -timeout 30m $(GPU_PACKAGES)
-	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy
+	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(GPU_PACKAGES)
+	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service
+
+test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and its header against those of toolkits
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	scripts/cuda-header.sh
+	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
+	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m ./provider
 
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
@@ -89,8 +105,22 @@ taint: ## fail where a secret decides a branch or an address, under valgrind
 counts: ## fail where an operation takes more instructions than recorded, under callgrind
 	scripts/counts.sh
 
-test-soak: ## 20,000 handshakes in a row through the proxy
-	$(GOTLS) test -tags soak -timeout 30m ./interop/...
+headline: build bin/goproxy ## a handshake's processor time: plain Go's proxy, ours, and a GPU's where there is one
+	scripts/headline.sh bin build/headline
+
+bench-peers: build bin/goproxy build/peers/caddy ## processor time beside Caddy, nginx, HAProxy and a plain Go proxy, as ratios
+	scripts/need.sh taskset=util-linux jq=jq nginx=nginx haproxy=haproxy
+	cp bin/tlsproxy bin/goproxy build/peers/
+	CADDY_VERSION=$(CADDY) TRIXIE="$$(scripts/trixie.sh build/.trixie)" scripts/bench-peers.sh build/peers build/peers/results
+
+build/peers/caddy:
+	CGO_ENABLED=0 GOBIN=$(CURDIR)/build/peers $(GO) install -trimpath github.com/caddyserver/caddy/v2/cmd/caddy@$(CADDY)
+
+bin/goproxy: $(shell git ls-files interop/goproxy interop/internal/certs)
+	CGO_ENABLED=0 $(GO) build -o $@ ./interop/goproxy
+
+test-soak: ## 20,000 handshakes in a row, and a million requests while backends die, through the proxy
+	$(GOTLS) test -tags soak -timeout 3h ./interop/...
 
 lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted"; exit 1; }
@@ -101,7 +131,11 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	for tag in noasm valgrind; do $(GO) vet -tags $$tag ./provider/... && $(TOOL) staticcheck -tags $$tag ./provider/... || exit 1; done
 	for tag in sim gputest; do $(GO) vet -tags $$tag $(GPU_PACKAGES) && \
 		$(TOOL) staticcheck -tags $$tag $(GPU_PACKAGES) || exit 1; done
+	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
+	for tags in sim,gorgonia gputest,gorgonia; do $(GORGONIA) $(GO) vet -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy && \
+		$(GORGONIA) $(TOOL) staticcheck -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy || exit 1; done
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
+	cd interop/acme && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
 fuzz: ## each fuzz target for a short while

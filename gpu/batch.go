@@ -26,7 +26,6 @@ type batch struct {
 	kind    *Kind
 	buffer  *buffer
 	opened  time.Time
-	timer   *time.Timer // ends the callers' patience
 
 	deadline time.Time // by when it must have ended; set by the worker that starts it
 
@@ -64,6 +63,20 @@ func (b *batch) join(n int) (first, got int) {
 	return first, max(min(n, b.kind.capacity-first), 0)
 }
 
+// room returns how many rows can still join.
+func (b *batch) room() int {
+	v := b.joined.Load()
+	if v&sealedBit != 0 {
+		return 0
+	}
+	return max(b.kind.capacity-int(v&countMask), 0)
+}
+
+// rows returns how many rows of a batch that is not sealed are taken.
+func (b *batch) rows() int {
+	return min(int(b.joined.Load()&countMask), b.kind.capacity) // who finds it full has counted himself too
+}
+
 // awaitWriters returns when the input of every row of a sealed batch is written. wake has room for a token and is the worker's own.
 func (b *batch) awaitWriters(wake chan struct{}) {
 	b.written = wake
@@ -78,7 +91,6 @@ func (b *batch) finish(err error) bool {
 		return false
 	}
 	b.err, b.late = err, err == ErrLate
-	b.timer.Stop()
 	close(b.done)
 	b.leave(-b.size)
 	return true
@@ -155,13 +167,18 @@ func (t *Ticket) Wait(ctx context.Context) error {
 // Output returns the output of row i, of the kind's OutputSize, until Release. It is there after Wait has returned nil.
 func (t *Ticket) Output(i int) []byte {
 	b := t.batch
-	return row(b.buffer.memory[b.kind.results+statuses(b.size):], b.kind.output, t.first+i)
+	return row(b.outputs(), b.kind.output, t.first+i)
 }
 
-// Status returns the status of row i: 0, or 1 if its input is invalid (see package kernels). It is there after Wait has returned nil.
-func (t *Ticket) Status(i int) uint32 {
+// Status returns the status of row i: 0, or what package kernels says. For a kind with two of them, the second takes the upper half. It is there
+// after Wait has returned nil.
+func (t *Ticket) Status(i int) (status uint64) {
 	b := t.batch
-	return binary.LittleEndian.Uint32(row(b.buffer.memory[b.kind.results:], statusSize, t.first+i))
+	for w := range b.kind.words {
+		word := row(b.buffer.memory[b.kind.results:], statusSize, w*b.size+t.first+i)
+		status |= uint64(binary.LittleEndian.Uint32(word)) << (32 * w)
+	}
+	return status
 }
 
 // Device returns the number of the device that the rows are on.
@@ -176,13 +193,15 @@ func (t *Ticket) Release() {
 		t.Submit()
 	}
 	if b.readable() {
-		outputs := b.buffer.memory[b.kind.results+statuses(b.size):]
-		clear(outputs[t.first*b.kind.output : (t.first+t.rows)*b.kind.output])
+		clear(b.outputs()[t.first*b.kind.output : (t.first+t.rows)*b.kind.output])
 	} else {
 		b.unwiped.Store(true)
 	}
 	b.leave(t.rows)
 }
+
+// outputs returns where the output rows of a sealed batch begin.
+func (b *batch) outputs() []byte { return b.buffer.memory[b.kind.results+b.kind.statuses(b.size):] }
 
 // readable says whether the results are there.
 func (b *batch) readable() bool {

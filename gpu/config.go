@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/ctrutls/ctrutls/gpu/driver"
 )
 
 // What Config's zero values stand for, and the most that it takes.
@@ -28,6 +30,8 @@ const (
 type Config struct {
 	// Library is the path of CUDA's driver library; see driver.Open for what an empty one means.
 	Library string
+	// Driver is used in place of a library, unless it is nil.
+	Driver driver.API
 	// Devices are the devices to use, as CUDA numbers them; nil means all.
 	Devices []int
 	// Sets are the parameter sets to serve, by degree (653, 761, 1277); nil means all.
@@ -37,11 +41,17 @@ type Config struct {
 	// Capacity is the most rows of a batch: 0 means DefaultCapacity, the most is MaxCapacity.
 	Capacity int
 	// Buffers is the number of batches that a device has memory for, those being filled, run and read out together: at least 2 a worker, at most
-	// MaxBuffers. 0 means two a worker and two more. Each takes Capacity rows of pinned memory, of up to 4,416 bytes.
+	// MaxBuffers. 0 means four a worker and two more: a batch whose results are there keeps its
+	// memory until the last of its callers has been given a processor. Each takes Capacity rows of pinned memory, of up to 4,488 bytes.
 	Buffers int
 	// Chunk is the most rows of a Job that are copied and computed at once: 0 means DefaultChunk, the most is MaxCapacity. A device
 	// that runs Jobs takes memory for five chunks.
 	Chunk int
+	// OneStream has the two halves of exchanges run one after the other instead of side by side, and MapExchanges has the kernels of small
+	// batches of ServerExchange reach for the host's memory, as those of Encaps do, instead of having it copied: ways to measure by.
+	OneStream, MapExchanges bool
+	// Sign has the devices ready for signatures; see Engine.SigningKind.
+	Sign bool
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.
 	MaxWait time.Duration
 	// Hang is how long a batch may run before its device counts as hung; 0 means DefaultHang.
@@ -57,9 +67,10 @@ type Config struct {
 
 // A Probe is an operation with a known result.
 type Probe struct {
-	Set       int
+	Set       int // not for Sign
 	Operation Operation
-	Input     []byte // one row
+	Key       SigningKey // for Sign
+	Input     []byte     // one row
 	Output    []byte
 }
 
@@ -91,7 +102,7 @@ func (c Config) ready() (Config, error) {
 		{"Buffers", &c.Buffers, 0, 0, MaxBuffers},
 	} {
 		if n.name == "Buffers" { // Workers is filled in by now
-			n.none, n.least = 2*c.Workers+2, 2*c.Workers
+			n.none, n.least = 4*c.Workers+2, 2*c.Workers
 		}
 		if *n.value == 0 {
 			*n.value = n.none

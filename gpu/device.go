@@ -29,8 +29,9 @@ type device struct {
 	info    driver.DeviceInfo
 	session atomic.Pointer[session] // nil while none takes rows
 
-	latency   []average.Line // of batches, from start to end in nanoseconds, by their rows; by Kind.index
-	latencies histogram      // of all batches
+	latency   []average.Line    // of batches, from start to end in nanoseconds, by their rows; by Kind.index
+	flight    []average.Average // of rows, from joining to results in nanoseconds; by Kind.index
+	latencies histogram         // of all batches
 
 	batches, rows, jobRows, late, faults, hangs, resets, reopened atomic.Uint64
 
@@ -46,31 +47,30 @@ func (d *device) shape() kernels.Device {
 	return kernels.Device{Multiprocessors: d.info.Multiprocessors}
 }
 
-// sizes returns the bytes of a buffer that holds a full batch of any kind, and of the scratch memory that such batches take.
-func (d *device) sizes() (buffer, scratch int, err error) {
-	var plan kernels.Plan
-	for _, k := range d.engine.kinds {
-		buffer = max(buffer, k.bufferSize())
-		// The scratch memory of a plan does not always grow with the batch, since its shape changes: try sizes of all orders.
-		for n := k.capacity; n > 0; n /= 2 {
-			if err := k.set.Plan(&plan, k.operation, n, d.shape(), kernels.Options{}); err != nil {
-				return 0, 0, err
-			}
-			scratch = max(scratch, plan.ScratchSize)
+// expected says when a row of a kind that joins now is expected back, in nanoseconds: after the batches ahead of its own, and as its own takes
+// with the rows that are in it. A device that has not been measured is tried.
+func (d *device) expected(s *session, k *Kind) float64 {
+	line := &d.latency[k.index]
+	base, slope := line.Value()
+	ahead, rows := s.open.Load(), 1
+	if b := s.queues[k.index].open.Load(); b != nil {
+		if n := b.room(); n > 0 {
+			ahead, rows = ahead-1, k.capacity-n+1
 		}
 	}
-	return buffer, scratch, nil
+	// A row counts for a little where no difference has shown, so that equal devices get equally many.
+	return float64(ahead)/float64(len(s.workers))*max(line.Mean(), 1) + base + max(slope, leastRow)*float64(rows)
 }
 
-// expected says when a row of a kind that joins now is expected back, in nanoseconds. A device that has not been measured is tried.
-func (d *device) expected(s *session, k *Kind) float64 {
-	ahead := float64(s.open.Load()) / float64(len(s.workers))
-	return d.latency[k.index].Mean() * (1 + ahead)
-}
+// leastRow is the nanoseconds that a row more in a batch is taken for at least.
+const leastRow = 1
 
 // count takes note of a batch that has ended well.
-func (d *device) count(b *batch, took time.Duration) {
+func (d *device) count(b *batch, started time.Time) {
+	took := time.Since(started)
 	d.latency[b.kind.index].Add(float64(b.size), float64(took))
+	// Rows come evenly, so that half of the time in which they gathered is what they waited.
+	d.flight[b.kind.index].Add(float64(took + started.Sub(b.opened)/2))
 	d.latencies.add(took)
 	d.batches.Add(1)
 	d.rows.Add(uint64(b.size))
@@ -150,9 +150,10 @@ func (d *device) isHalted() bool {
 // start puts a session into use.
 func (d *device) start(s *session) {
 	d.set(StateOpen, nil, false, func() {
-		d.log.Info("gpu: the device is open", "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
+		d.log.Info("gpu: the device is open", "driver", driver.Implementation(), "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
 	})
 	d.session.Store(s)
+	d.engine.room.changed()
 	for _, w := range s.workers {
 		s.busy.Add(1)
 		go w.work()
@@ -175,6 +176,7 @@ func (d *device) keep(s *session) {
 			case <-d.engine.closing:
 			}
 			d.session.CompareAndSwap(s, nil)
+			d.engine.room.changed()
 			if err := d.end(s); err != nil {
 				d.engine.closingError(err)
 				d.halt(StateClosed, err)

@@ -14,11 +14,15 @@ type Engine struct {
 	config  Config
 	api     driver.API
 	kinds   []*Kind
+	probes  []probe
+	signing signingKeys
 	devices []*device
+	monitor *driver.Monitor // nil without NVML
 	closing chan struct{}
 	once    sync.Once
 	keepers sync.WaitGroup
 	pinned  pinnedMemory
+	room    room
 
 	mu     sync.Mutex
 	closed error // what went wrong in Close
@@ -26,23 +30,31 @@ type Engine struct {
 
 // Open opens the devices that cfg names. It fails if cfg is at fault, with an error that wraps driver.ErrNoDriver where this machine
 // has no driver, and if no device could be opened. A device that could not, beside others that could, is tried again later.
-func Open(cfg Config) (*Engine, error) {
-	cfg, err := cfg.ready()
+func Open(cfg Config) (_ *Engine, err error) {
+	cfg, err = cfg.ready()
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{config: cfg, closing: make(chan struct{})}
-	if e.kinds, err = newKinds(cfg.Sets, cfg.Capacity); err != nil {
+	if e.kinds, err = newKinds(&cfg); err != nil {
 		return nil, err
 	}
 	for i := range cfg.Probes {
-		if err := e.checkProbe(&cfg.Probes[i]); err != nil {
+		if err := e.addProbe(&cfg.Probes[i]); err != nil {
 			return nil, err
 		}
 	}
-	if e.api, err = driver.Open(cfg.Library); err != nil {
-		return nil, fmt.Errorf("gpu: %w", err)
+	if e.api = cfg.Driver; e.api == nil {
+		if e.api, err = driver.Open(cfg.Library); err != nil {
+			return nil, fmt.Errorf("gpu: %w", err)
+		}
 	}
+	e.openMonitor()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.closeMonitor())
+		}
+	}()
 	if err := e.find(); err != nil {
 		return nil, err
 	}
@@ -52,11 +64,26 @@ func Open(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) checkProbe(p *Probe) error {
-	k, err := e.Kind(p.Set, p.Operation)
+// A probe is a Probe whose kind is known.
+type probe struct {
+	kind *Kind
+	*Probe
+}
+
+func (e *Engine) addProbe(p *Probe) (err error) {
+	var k *Kind
+	switch {
+	case p.Operation != Sign:
+		k, err = e.Kind(p.Set, p.Operation)
+	case !e.config.Sign:
+		err = errNoSignatures
+	default:
+		k, err = e.signingKindOf(p.Key)
+	}
 	if err == nil && (len(p.Input) != k.input || len(p.Output) != k.output) {
 		err = fmt.Errorf("%w: a probe of %v has %d and %d bytes, want %d and %d", ErrConfig, k, len(p.Input), len(p.Output), k.input, k.output)
 	}
+	e.probes = append(e.probes, probe{k, p})
 	return err
 }
 
@@ -87,7 +114,7 @@ func (e *Engine) find() error {
 			return fmt.Errorf("gpu: device %d: %w", n, err)
 		}
 		e.devices = append(e.devices, &device{
-			engine: e, api: e.api, number: n, info: info, latency: make([]average.Line, len(e.kinds)),
+			engine: e, api: e.api, number: n, info: info, latency: make([]average.Line, len(e.kinds)), flight: make([]average.Average, len(e.kinds)),
 			log: e.config.Logger.With("device", n, "name", info.Name, "pci", info.PCIBusID),
 		})
 	}
@@ -128,7 +155,7 @@ func (e *Engine) openAll() error {
 // Kind returns the kind of an operation of the parameter set of degree n.
 func (e *Engine) Kind(n int, op Operation) (*Kind, error) {
 	for _, k := range e.kinds {
-		if k.set.N() == n && k.operation == op {
+		if k.set == n && k.operation == op && op != Sign {
 			return k, nil
 		}
 	}
@@ -139,7 +166,7 @@ func (e *Engine) Kind(n int, op Operation) (*Kind, error) {
 func (e *Engine) Capacity() int { return e.config.Capacity }
 
 // Reserve takes n > 0 rows, or fewer if the batch that is being filled has no more, on the device that is expected to be done with them
-// first. It never waits. Its error is ErrBusy or ErrUnavailable.
+// first. It never waits. Its error is ErrBusy or ErrUnavailable; Room says when ErrBusy may have passed.
 func (e *Engine) Reserve(k *Kind, n int) (Ticket, error) {
 	err := ErrUnavailable
 	for tried := uint64(0); ; {
@@ -203,6 +230,11 @@ func (e *Engine) Close() error {
 	e.once.Do(func() {
 		close(e.closing)
 		e.keepers.Wait()
+		if err := e.closeMonitor(); err != nil {
+			e.mu.Lock()
+			e.closed = errors.Join(e.closed, err)
+			e.mu.Unlock()
+		}
 	})
 	return e.closed
 }

@@ -40,8 +40,8 @@ func excused(err error) bool {
 func TestEveryCallSiteFails(t *testing.T) {
 	sim, cfg := simulated(t)
 	g := newGenerator()
-	kinds := []Operation{Encaps, Decaps}
-	var inputs, wants [2][]byte
+	kinds := []Operation{Encaps, Decaps, ServerExchange}
+	var inputs, wants [3][]byte
 	for i, op := range kinds {
 		inputs[i], wants[i] = g.row(t, 653, op)
 	}
@@ -364,7 +364,7 @@ func TestRefused(t *testing.T) {
 	g := newGenerator()
 	for _, op := range []Operation{Encaps, Decaps} {
 		input, output := g.row(t, 653, op)
-		cfg.Probes = append(cfg.Probes, Probe{653, op, input, output})
+		cfg.Probes = append(cfg.Probes, Probe{Set: 653, Operation: op, Input: input, Output: output})
 	}
 	e := open(t, cfg)
 	e.Refuse(0, errors.New("row 5"))

@@ -39,13 +39,16 @@ var ErrLost = errors.New("gpu: the device hangs and may still write to the job's
 
 // rowSizes returns the bytes of the job's rows.
 func (j *Job) rowSizes() (input, output int) {
-	return j.Kind.set.InputSize(j.Kind.operation, j.Table != nil), j.Kind.output
+	return j.Kind.kem.set.InputSize(j.Kind.kem.operation, j.Table != nil), j.Kind.output
 }
 
 // check says what is wrong with a job.
 func (j *Job) check(e *Engine) error {
 	if j.Kind == nil || j.Rows < 1 {
 		return fmt.Errorf("gpu: a Job needs a Kind and a row at least")
+	}
+	if j.Kind.kem == nil {
+		return fmt.Errorf("gpu: there are no Jobs of %v, only of a KEM's operations", j.Kind)
 	}
 	if j.Table != nil && j.Table.kind != j.Kind {
 		return fmt.Errorf("gpu: a Job of %v with a Table for %v", j.Kind, j.Table.kind)
@@ -70,51 +73,118 @@ func (j *Job) check(e *Engine) error {
 	return nil
 }
 
-// pend marks rows as not computed, with nothing in their outputs.
-func (j *Job) pend(first, n int) {
-	for i := first; i < first+n; i++ {
-		binary.LittleEndian.PutUint32(j.Status[statusSize*i:], StatusPending)
-	}
-	clear(j.Output[first*j.Kind.output : (first+n)*j.Kind.output])
-}
-
-// A run is a job under way: its devices take the next rows as they come free.
+// A run is a job under way: its devices take the next chunk as they come free.
 type run struct {
 	*Job
 	ctx   context.Context
-	chunk int
-	next  atomic.Int64
+	chunk int           // rows
+	todo  []int         // the chunks that are not done; set while no device is at work
+	next  atomic.Int64  // which of todo is to be taken next
+	done  []atomic.Bool // by chunk
+}
+
+func newRun(ctx context.Context, j *Job, chunk int) *run {
+	return &run{Job: j, ctx: ctx, chunk: chunk, done: make([]atomic.Bool, (j.Rows+chunk-1)/chunk)}
+}
+
+// remains makes the chunks that are not done those to do, and says whether there are any that somebody waits for. No device may be at work.
+func (r *run) remains() bool {
+	r.todo = r.todo[:0]
+	for c := range r.done {
+		if !r.done[c].Load() {
+			r.todo = append(r.todo, c)
+		}
+	}
+	r.next.Store(0)
+	return len(r.todo) > 0 && r.ctx.Err() == nil
 }
 
 // claim takes the next rows; n is 0 when none are left, or nobody waits for them.
 func (r *run) claim() (first, n int) {
-	if r.ctx.Err() != nil {
+	i := int(r.next.Add(1)) - 1
+	if i >= len(r.todo) || r.ctx.Err() != nil {
 		return 0, 0
 	}
-	first = int(r.next.Add(int64(r.chunk))) - r.chunk
-	return first, max(min(r.chunk, r.Rows-first), 0)
+	return r.rows(r.todo[i])
+}
+
+// rows returns the rows of a chunk.
+func (r *run) rows(chunk int) (first, n int) {
+	first = chunk * r.chunk
+	return first, min(r.chunk, r.Rows-first)
+}
+
+// finished says that the results of the chunk that begins with row first are there.
+func (r *run) finished(first int) { r.done[first/r.chunk].Store(true) }
+
+// pend marks the rows that are not computed and leaves nothing in their outputs, and counts them. No device may be at work any more.
+func (r *run) pend() (pending int) {
+	for c := range r.done {
+		if r.done[c].Load() {
+			continue
+		}
+		first, n := r.rows(c)
+		pending += n
+		for i := first; i < first+n; i++ {
+			binary.LittleEndian.PutUint32(r.Status[statusSize*i:], StatusPending)
+		}
+		clear(r.Output[first*r.Kind.output : (first+n)*r.Kind.output])
+	}
+	return pending
 }
 
 // leastChunk is how few rows a chunk may have for the sake of overlapping copies: smaller ones leave a device idle.
 var leastChunk = 1024
 
-// Run runs a job on all devices that are open and returns when they are done with it. A device that fails, or none at all, is no error: its
-// rows are left with StatusPending, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost.
-func (e *Engine) Run(ctx context.Context, j *Job) error {
+// Run runs a job on all devices that are open and returns when they are done with it. Where a device fails the others do its rows too. That none can is
+// no error: rows are left with StatusPending and counted, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost,
+// after which, and after an error about the job, no row has a status.
+//
+// What Run does for each row beside what the devices do would slow them down: it touches no row that a device has computed.
+func (e *Engine) Run(ctx context.Context, j *Job) (pending int, err error) {
 	if err := j.check(e); err != nil {
-		return err
+		return 0, err
 	}
-	j.pend(0, j.Rows)
-	var sessions []*session
+	shares := 4 * max(e.openDevices(), 1)
+	r := newRun(ctx, j, min(e.config.Chunk, max(leastChunk, (j.Rows+shares-1)/shares)))
+	// What a device leaves when it fails the others do in another round. A round for each that can fail is enough.
+	for range e.devices {
+		if !r.remains() {
+			break
+		}
+		sessions := e.enterAll()
+		if len(sessions) == 0 {
+			break
+		}
+		if !serveAll(r, sessions) {
+			return 0, ErrLost
+		}
+	}
+	return r.pend(), context.Cause(ctx)
+}
+
+// openDevices counts the devices that take rows.
+func (e *Engine) openDevices() (n int) {
+	for _, d := range e.devices {
+		if d.session.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// enterAll returns the sessions of the devices that are open, entered.
+func (e *Engine) enterAll() (sessions []*session) {
 	for _, d := range e.devices {
 		if s := d.session.Load(); s != nil && s.enter() {
 			sessions = append(sessions, s)
 		}
 	}
-	if len(sessions) == 0 {
-		return context.Cause(ctx)
-	}
-	r := &run{Job: j, ctx: ctx, chunk: min(e.config.Chunk, max(leastChunk, (j.Rows+4*len(sessions)-1)/(4*len(sessions))))}
+	return sessions
+}
+
+// serveAll has all devices take chunks until none are left; it reports false if one hangs with the job's memory in its hands.
+func serveAll(r *run, sessions []*session) bool {
 	var wg sync.WaitGroup
 	var lost atomic.Bool
 	for _, s := range sessions {
@@ -137,8 +207,5 @@ func (e *Engine) Run(ctx context.Context, j *Job) error {
 		})
 	}
 	wg.Wait()
-	if lost.Load() {
-		return ErrLost
-	}
-	return context.Cause(ctx)
+	return !lost.Load()
 }

@@ -39,6 +39,14 @@ func newJob(t *testing.T, e *Engine, op Operation, rows int) (j *Job, want []byt
 	return j, want
 }
 
+// runJob runs a job, of which it returns how many rows are pending.
+func runJob(t *testing.T, e *Engine, j *Job) (pending int) {
+	t.Helper()
+	pending, err := e.Run(t.Context(), j)
+	check(t, err)
+	return pending
+}
+
 // checkJob compares a job's outputs where they were computed, and returns in how many rows they were not.
 func checkJob(t *testing.T, j *Job, want []byte) (pending int) {
 	t.Helper()
@@ -91,7 +99,7 @@ func TestJob(t *testing.T) {
 		}
 		j.Before = func(first, n int) { count(before, first, n) }
 		j.After = func(first, n, device int) { count(after, first, n) }
-		check(t, e.Run(t.Context(), j))
+		runJob(t, e, j)
 		once := slices.Repeat([]int{1}, c.rows)
 		if n := checkJob(t, j, want); n != 0 || !slices.Equal(before, once) || !slices.Equal(after, once) {
 			t.Errorf("%v: %d of %d rows are pending; %v, %v", c.op, n, c.rows, before, after)
@@ -131,7 +139,7 @@ func TestTable(t *testing.T) {
 	j := &Job{Kind: decaps, Rows: rows, Input: pin(t, e, len(cts)), Output: pin(t, e, 32*rows), Status: pin(t, e, 4*rows), Table: table, Index: index}
 	copy(j.Input, cts)
 	for range 2 {
-		check(t, e.Run(t.Context(), j))
+		runJob(t, e, j)
 		if status := binary.LittleEndian.Uint32(j.Status[4*5:]); status != 1 {
 			t.Errorf("status %d for a key that is not there", status)
 		}
@@ -158,7 +166,7 @@ func TestTable(t *testing.T) {
 		copy(row(j.Input, 32, i), seed)
 		want = append(append(want, ct...), ss...)
 	}
-	check(t, e.Run(t.Context(), j))
+	runJob(t, e, j)
 	if n := checkJob(t, j, want); n != 0 {
 		t.Errorf("%d rows are pending", n)
 	}
@@ -178,7 +186,7 @@ func TestJobOnDevices(t *testing.T) {
 	cfg.Backoff = never
 	e, _ := jobs(t, cfg)
 	j, want := newJob(t, e, Encaps, 50)
-	check(t, e.Run(t.Context(), j))
+	runJob(t, e, j)
 	total := uint64(0)
 	for _, st := range e.Stats() {
 		total += st.JobRows
@@ -187,7 +195,7 @@ func TestJobOnDevices(t *testing.T) {
 		t.Errorf("%d rows are pending, %d were computed", n, total)
 	}
 	sim.Lose(1, int(driver.ErrDeviceUnavailable))
-	check(t, e.Run(t.Context(), j))
+	runJob(t, e, j)
 	if n := checkJob(t, j, want); n > 4*laneRings {
 		t.Errorf("%d rows are pending: more than one device can have had", n)
 	}
@@ -214,8 +222,11 @@ func TestJobFaults(t *testing.T) {
 				copy(row(j.Input, k.InputSize(), i), in)
 			}
 			sim.FailCall(0, call, site, 1, int(driver.ErrInvalidValue), false)
-			check(t, e.Run(t.Context(), j))
+			reported := runJob(t, e, j)
 			pending := checkJob(t, j, slices.Repeat(out, rows))
+			if reported != pending {
+				t.Errorf("%s, site %d: %d rows are pending, of which Run says %d", call, site, pending, reported)
+			}
 			if err := e.Close(); err != nil && sim.LastFault() == "" {
 				t.Errorf("%s, site %d: %v", call, site, err)
 			}
@@ -251,7 +262,7 @@ func TestJobHangs(t *testing.T) {
 		contextUses.of = nil
 	})
 	sim.HangLaunch(0, 0)
-	if err := e.Run(t.Context(), j); !errors.Is(err, ErrLost) {
+	if _, err := e.Run(t.Context(), j); !errors.Is(err, ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}
 	st := awaitState(t, e, 0, StateClosed)
@@ -272,7 +283,7 @@ func TestJobCancel(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	j.After = func(int, int, int) { cancel(cause) }
-	if err := e.Run(ctx, j); !errors.Is(err, cause) {
+	if _, err := e.Run(ctx, j); !errors.Is(err, cause) {
 		t.Errorf("%v, want the cause", err)
 	}
 	if n := checkJob(t, j, want); n == 0 || n == 40 {
@@ -293,7 +304,7 @@ func TestJobRefused(t *testing.T) {
 	} {
 		j, _ := newJob(t, e, Encaps, 2)
 		change(j)
-		if err := e.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := e.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want an error about %s", err, name)
 		}
 	}

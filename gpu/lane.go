@@ -28,6 +28,7 @@ type lane struct {
 	turn     chan struct{} // has room for the token of who uses the lane
 	serving  atomic.Pointer[run]
 	in, out  driver.Stream
+	wipe     driver.Stream // where memory is wiped, out of the copies' way
 	computes [laneComputes]driver.Stream
 	rings    [laneRings]ring
 	tables   map[*Table]driver.DevicePtr
@@ -43,8 +44,9 @@ type lane struct {
 type ring struct {
 	plan                   kernels.Plan
 	memory, scratch, index block
-	copied, computed, free driver.Event
-	first, rows            int // of the chunk under way; no rows if there is none
+	copied, computed       driver.Event
+	taken, free            driver.Event // the results are with the host; and wiped
+	first, rows            int          // of the chunk under way; no rows if there is none
 }
 
 // A block is device memory that grows.
@@ -79,14 +81,14 @@ func (l *lane) serve(r *run) {
 	defer l.serving.Store(nil)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	if l.watchdog == nil {
-		l.watchdog = time.AfterFunc(time.Hour, l.bark)
+		l.watchdog = time.AfterFunc(someday, l.bark)
 	}
 	defer l.watchdog.Stop()
 	l.watch()
 	defer l.deadline.Store(0)
 	if err := l.run(r); err != nil {
 		l.session.fail(err)
-		l.abandon(r)
+		l.abandon()
 	}
 }
 
@@ -134,14 +136,15 @@ func (l *lane) await(r *run, g *ring) error {
 	first, n := g.first, g.rows
 	g.rows = 0
 	l.session.device.jobRows.Add(uint64(n))
+	r.finished(first)
 	if r.After != nil {
 		r.After(first, n, l.session.device.number)
 	}
 	return nil
 }
 
-// abandon leaves the chunks that are under way when the lane fails to others, once the device does not touch them any more.
-func (l *lane) abandon(r *run) {
+// abandon forgets the chunks that are under way when the lane fails, once the device does not touch them any more.
+func (l *lane) abandon() {
 	api := l.session.api
 	l.watch()
 	for _, stream := range l.streams() {
@@ -153,10 +156,7 @@ func (l *lane) abandon(r *run) {
 	default:
 	}
 	for i := range l.rings {
-		if g := &l.rings[i]; g.rows > 0 {
-			r.pend(g.first, g.rows)
-			g.rows = 0
-		}
+		l.rings[i].rows = 0
 	}
 }
 
@@ -188,16 +188,16 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 			return err
 		}
 	}
-	if err := k.set.Plan(&g.plan, k.operation, n, s.device.shape(), options); err != nil {
+	if err := k.kem.set.Plan(&g.plan, k.kem.operation, n, s.device.shape(), options); err != nil {
 		return err
 	}
 	results := aligned(g.plan.InputSize)
-	size := results + statuses(n) + g.plan.OutputSize
+	size := results + k.statuses(n) + g.plan.OutputSize
 	if err := errors.Join(l.grow(&g.memory, size), l.grow(&g.scratch, g.plan.ScratchSize), l.grow(&g.index, len(r.Index)/r.Rows*n)); err != nil {
 		return err
 	}
 	at := addresses{
-		kernels.Input: g.memory.at, kernels.Status: g.memory.at.Offset(results), kernels.Output: g.memory.at.Offset(results + statuses(n)),
+		kernels.Input: g.memory.at, kernels.Status: g.memory.at.Offset(results), kernels.Output: g.memory.at.Offset(results + k.statuses(n)),
 		kernels.Scratch: g.scratch.at, kernels.Table: table, kernels.Index: g.index.at,
 	}
 	input, output := r.rowSizes()
@@ -214,7 +214,7 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 	if err := errors.Join(s.api.EventRecord(g.copied, l.in), s.api.StreamWaitEvent(compute, g.copied)); err != nil {
 		return err
 	}
-	if err := l.launch(&g.plan, &at, compute); err != nil {
+	if err := l.launch(g.plan.Launches, &at, compute); err != nil {
 		return err
 	}
 	if err := errors.Join(s.api.EventRecord(g.computed, compute), s.api.StreamWaitEvent(l.out, g.computed)); err != nil {
@@ -226,10 +226,13 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 	if err := s.api.CopyToHost(r.Status[first*statusSize:(first+n)*statusSize], at[kernels.Status], l.out); err != nil {
 		return err
 	}
-	if err := s.api.MemsetAsync(g.memory.at, 0, size, l.out); err != nil {
+	if err := errors.Join(s.api.EventRecord(g.taken, l.out), s.api.StreamWaitEvent(l.wipe, g.taken)); err != nil {
 		return err
 	}
-	return s.api.EventRecord(g.free, l.out)
+	if err := s.api.MemsetAsync(g.memory.at, 0, size, l.wipe); err != nil {
+		return err
+	}
+	return s.api.EventRecord(g.free, l.wipe)
 }
 
 // grow makes a block n bytes at least. Its ring is at rest.
@@ -286,27 +289,27 @@ func (l *lane) forget(t *Table) error {
 }
 
 func (l *lane) streams() []driver.Stream {
-	return slices.DeleteFunc(append([]driver.Stream{l.in, l.out}, l.computes[:]...), func(s driver.Stream) bool { return s == 0 })
+	return slices.DeleteFunc(append([]driver.Stream{l.in, l.out, l.wipe}, l.computes[:]...), func(s driver.Stream) bool { return s == 0 })
 }
 
 // prepare makes the context current and, the first time, the streams and events.
 func (l *lane) prepare() (err error) {
 	api := l.session.api
-	if err := api.CtxSetCurrent(l.session.context); err != nil || l.out != 0 {
+	if err := api.CtxSetCurrent(l.session.context); err != nil || l.wipe != 0 {
 		return err
 	}
 	streams := []*driver.Stream{&l.in}
 	for i := range l.computes {
 		streams = append(streams, &l.computes[i])
 	}
-	for _, stream := range append(streams, &l.out) {
+	for _, stream := range append(streams, &l.out, &l.wipe) {
 		if *stream, err = api.StreamCreate(0); err != nil {
 			return err
 		}
 	}
 	for i := range l.rings {
 		g := &l.rings[i]
-		for _, event := range []*driver.Event{&g.copied, &g.computed} {
+		for _, event := range []*driver.Event{&g.copied, &g.computed, &g.taken} {
 			if *event, err = api.EventCreate(driver.EventNoTiming); err != nil {
 				return err
 			}
@@ -344,7 +347,7 @@ func (l *lane) free() error {
 	}
 	for i := range l.rings {
 		g := &l.rings[i]
-		for _, e := range []driver.Event{g.copied, g.computed, g.free} {
+		for _, e := range []driver.Event{g.copied, g.computed, g.taken, g.free} {
 			if e != 0 {
 				errs = append(errs, api.EventDestroy(e))
 			}

@@ -27,10 +27,10 @@ func newLauncher(s *session) launcher {
 	return launcher{session: s, functions: make(map[entry]driver.Function)}
 }
 
-// launch puts a plan's launches into a stream.
-func (c *launcher) launch(p *kernels.Plan, at *addresses, stream driver.Stream) error {
-	for i := range p.Launches {
-		l := &p.Launches[i]
+// launch puts launches into a stream, in order.
+func (c *launcher) launch(launches []kernels.Launch, at *addresses, stream driver.Stream) error {
+	for i := range launches {
+		l := &launches[i]
 		f, err := c.function(l)
 		if err != nil {
 			return err

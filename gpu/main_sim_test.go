@@ -4,16 +4,19 @@ package gpu
 
 import (
 	"bytes"
+	"crypto/ecdh"
 	"flag"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/ctrutls/ctrutls/kernels"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
@@ -103,8 +106,27 @@ func (g *generator) row(t *testing.T, n int, op Operation) (input, output []byte
 	}
 	encSeed, ct, ss := g.bytes(ctruprime.SeedSize), make([]byte, s.CiphertextSize()), make([]byte, s.SharedKeySize())
 	check(t, s.EncapsulateBytes(ct, ss, s.PublicKeyOf(sk), encSeed))
-	if op == Encaps {
+	switch op {
+	case Encaps:
 		return append(bytes.Clone(s.PublicKeyOf(sk)), encSeed...), append(ct, ss...)
+	case Decaps:
+		return append(sk, ct...), ss
 	}
-	return append(sk, ct...), ss
+	private, err := ecdh.X25519().NewPrivateKey(g.bytes(kernels.X25519Size))
+	check(t, err)
+	peer, err := ecdh.X25519().NewPrivateKey(g.bytes(kernels.X25519Size))
+	check(t, err)
+	secret, err := private.ECDH(peer.PublicKey())
+	check(t, err)
+	input = slices.Concat(private.Bytes(), peer.PublicKey().Bytes())
+	if op == ServerExchange {
+		input = slices.Concat(input, s.PublicKeyOf(sk), encSeed)
+		output = slices.Concat(private.PublicKey().Bytes(), secret, ct, ss)
+	} else {
+		input, output = slices.Concat(input, sk, ct), slices.Concat(secret, ss)
+	}
+	return padded(input), padded(output)
 }
+
+// padded fills a row of an exchange up.
+func padded(row []byte) []byte { return append(row, make([]byte, -len(row)&15)...) }

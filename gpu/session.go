@@ -12,6 +12,9 @@ import (
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
+// someday is when a timer goes off that nobody has set.
+const someday = time.Hour
+
 // A session is one opening of a device: its context and all that lives in it. It ends with the first fault, and is not mended.
 type session struct {
 	device  *device
@@ -22,19 +25,22 @@ type session struct {
 	lane    *lane
 	undo    []func() error // what frees everything, in order of allocation
 
-	ready chan struct{}  // a token for each batch that may be waiting
+	ready chan struct{}  // a token for each batch that there may be for a worker
 	quit  chan struct{}  // closed by stop
 	busy  sync.WaitGroup // workers, and what else is in the driver
 	late  atomic.Int32   // batches that callers gave up and the device has not finished
 	open  atomic.Int32   // batches that are not finished
+	runs  atomic.Int32   // those of them that workers have
 
 	mu       sync.Mutex
-	queues   []queue // by Kind.index
+	queues   []queue // by Kind.queue
 	turn     int     // the kind to be looked at first
 	buffers  []*buffer
 	free     []*buffer
 	stopping bool
 	occupied map[*batch]struct{} // batches that callers are in
+	patience *time.Timer         // ends that of callers
+	patient  bool                // it runs
 	fault    error
 
 	vacated chan struct{} // closed when the session is stopping and no caller touches its memory any more
@@ -42,7 +48,7 @@ type session struct {
 	hung    chan struct{} // closed when a worker does not come back
 }
 
-// A queue is the batches of one kind that wait for a worker.
+// A queue is the batches that wait for a worker, of one kind or of the kinds that share it.
 type queue struct {
 	open    atomic.Pointer[batch] // the one that callers join; the last of waiting, or with a worker that is about to seal it
 	waiting []*batch
@@ -54,12 +60,33 @@ func (s *session) reserve(k *Kind, n int) (Ticket, error) {
 	if s.late.Load() > 0 {
 		return Ticket{}, ErrUnavailable
 	}
-	if b := s.queues[k.index].open.Load(); b != nil {
+	if b := s.queues[k.queue].open.Load(); b != nil && b.kind == k {
 		if first, got := b.join(n); got > 0 {
+			s.grown(first, got)
 			return Ticket{batch: b, first: first, rows: got}, nil
 		}
 	}
 	return s.start(k, n)
+}
+
+// besideRows is how many rows a batch must have to be run beside another. What a batch costs the CPU, calls of the driver and threads that wake, is then
+// little for each of them. Fewer had better wait for the batch that runs and for the rows that come meanwhile: two small batches side by side
+// would cost twice as much, and be done hardly sooner.
+const besideRows = 32
+
+// grown wakes a worker when a batch has become large enough to be run beside others.
+func (s *session) grown(first, got int) {
+	if first < besideRows && first+got >= besideRows {
+		s.wake()
+	}
+}
+
+// wake has a worker look for a batch.
+func (s *session) wake() {
+	select {
+	case s.ready <- struct{}{}:
+	default: // a token for each worker lies there
+	}
 }
 
 // start seals the kind's open batch if it is full, and takes rows in a new one.
@@ -69,10 +96,13 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	if s.stopping {
 		return Ticket{}, ErrUnavailable
 	}
-	q := &s.queues[k.index]
+	q := &s.queues[k.queue]
 	if b := q.open.Load(); b != nil {
-		if first, got := b.join(n); got > 0 {
-			return Ticket{batch: b, first: first, rows: got}, nil
+		if b.kind == k {
+			if first, got := b.join(n); got > 0 {
+				s.grown(first, got)
+				return Ticket{batch: b, first: first, rows: got}, nil
+			}
 		}
 		s.sealLocked(b)
 	}
@@ -84,16 +114,16 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	b.buffer, s.free = s.free[len(s.free)-1], s.free[:len(s.free)-1]
 	b.inUse.Store(2)
 	_, got := b.join(n)
-	b.timer = time.AfterFunc(s.device.engine.config.MaxWait, b.expire)
+	if !s.patient {
+		s.patient = true
+		s.patience.Reset(s.device.engine.config.MaxWait)
+	}
 	q.buffers++
 	q.waiting = append(q.waiting, b)
 	q.open.Store(b)
 	s.occupied[b] = struct{}{}
 	s.open.Add(1)
-	select {
-	case s.ready <- struct{}{}:
-	default: // a token for each worker lies there
-	}
+	s.wake()
 	return Ticket{batch: b, rows: got}, nil
 }
 
@@ -109,7 +139,7 @@ func (s *session) sealLocked(b *batch) {
 		return
 	}
 	b.sealed = true
-	s.queues[b.kind.index].open.CompareAndSwap(b, nil)
+	s.queues[b.kind.queue].open.CompareAndSwap(b, nil)
 	b.size = min(int(b.joined.Or(sealedBit)&countMask), b.kind.capacity)
 }
 
@@ -134,7 +164,10 @@ func (s *session) tryTake() (b *batch, stopping bool) {
 		if len(q.waiting) == 0 {
 			continue
 		}
-		b = q.waiting[0]
+		if b = q.waiting[0]; !s.stopping && s.runs.Load() > 0 && !b.sealed && b.rows() < besideRows {
+			continue
+		}
+		s.runs.Add(1)
 		n := copy(q.waiting, q.waiting[1:])
 		q.waiting[n] = nil
 		q.waiting = q.waiting[:n]
@@ -147,10 +180,37 @@ func (s *session) tryTake() (b *batch, stopping bool) {
 // retire says that the device has finished with a batch's memory, and its callers have their answer.
 func (s *session) retire(b *batch) {
 	s.open.Add(-1)
+	s.runs.Add(-1)
 	if b.late {
 		s.lateBy(-1)
 	}
 	b.drop()
+}
+
+// expire ends the patience of callers whose batches were opened too long ago.
+func (s *session) expire() {
+	limit := s.device.engine.config.MaxWait
+	var late []*batch
+	next := limit
+	s.mu.Lock()
+	s.patient = false
+	for b := range s.occupied {
+		left := limit - time.Since(b.opened)
+		switch {
+		case b.over.Load():
+		case left <= 0:
+			late = append(late, b)
+		default:
+			next, s.patient = min(next, left), true
+		}
+	}
+	if s.patient {
+		s.patience.Reset(next)
+	}
+	s.mu.Unlock()
+	for _, b := range late {
+		b.expire()
+	}
 }
 
 // lateBy counts batches that are late. While there are any the device gets no rows.
@@ -161,6 +221,7 @@ func (s *session) lateBy(n int32) {
 	case now == 0:
 		s.device.stalled(false)
 	}
+	s.device.engine.room.changed()
 }
 
 // vacate takes note that a batch's callers have all left.
@@ -181,7 +242,7 @@ func (s *session) inFlight() (rows int) {
 		case b.sealed:
 			rows += b.size
 		default:
-			rows += min(int(b.joined.Load()&countMask), b.kind.capacity) // who finds it full has counted himself too
+			rows += b.rows()
 		}
 	}
 	return rows
@@ -199,9 +260,10 @@ func (s *session) recycle(b *batch) {
 		clear(b.buffer.memory)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queues[b.kind.index].buffers--
+	s.queues[b.kind.queue].buffers--
 	s.free = append(s.free, b.buffer)
+	s.mu.Unlock()
+	s.device.engine.room.changed()
 }
 
 // stop lets no further batch begin.
@@ -243,6 +305,7 @@ func (s *session) fail(fault error) {
 		b.finish(ErrFault)
 	}
 	close(s.broken)
+	s.device.engine.room.changed()
 }
 
 // hang ends the session because a worker does not come back.
@@ -287,11 +350,16 @@ func (s *session) isHung() bool {
 func openSession(d *device) (s *session, err error) {
 	e := d.engine
 	s = &session{
-		device: d, api: e.api, modules: make(map[kernels.Module]driver.Module), queues: make([]queue, len(e.kinds)),
+		device: d, api: e.api, modules: make(map[kernels.Module]driver.Module), queues: make([]queue, e.queues()),
 		occupied: make(map[*batch]struct{}),
 		ready:    make(chan struct{}, e.config.Workers), quit: make(chan struct{}),
 		vacated: make(chan struct{}), broken: make(chan struct{}), hung: make(chan struct{}),
 	}
+	s.patience = time.AfterFunc(someday, s.expire)
+	s.undo = append(s.undo, func() error {
+		s.patience.Stop()
+		return nil
+	})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.freeAll())
@@ -309,10 +377,14 @@ func openSession(d *device) (s *session, err error) {
 	if _, _, err = s.api.MemInfo(); err != nil { // a spoilt context says so
 		return s, err
 	}
-	if err = s.load(); err != nil {
+	need, err := d.need()
+	if err != nil {
 		return s, err
 	}
-	if err = s.allocate(); err != nil {
+	if err = s.load(need.modules); err != nil {
+		return s, err
+	}
+	if err = s.allocate(need.buffer, need.scratch); err != nil {
 		return s, err
 	}
 	if err = s.probe(); err != nil {
@@ -321,10 +393,8 @@ func openSession(d *device) (s *session, err error) {
 	return s, s.api.CtxSetCurrent(0)
 }
 
-// load loads the modules of the sets that are served.
-func (s *session) load() error {
-	for _, n := range s.device.engine.config.Sets {
-		module := kernels.Module{N: n, Multiplication: kernels.MMA}
+func (s *session) load(modules []kernels.Module) error {
+	for _, module := range modules {
 		text, err := module.PTX()
 		if err != nil {
 			return err
@@ -339,13 +409,9 @@ func (s *session) load() error {
 	return nil
 }
 
-// allocate makes the buffers and the workers, in this order: memory is freed when the streams that use it have come to rest.
-func (s *session) allocate() error {
+// allocate makes the buffers, of so many bytes, and the workers, in this order: memory is freed when the streams that use it have come to rest.
+func (s *session) allocate(size, scratch int) error {
 	e := s.device.engine
-	size, scratch, err := s.device.sizes()
-	if err != nil {
-		return err
-	}
 	for range e.config.Buffers {
 		memory, err := s.api.HostAlloc(size)
 		if err != nil {
@@ -379,17 +445,13 @@ func (s *session) probe() error {
 	buffer := s.free[0]
 	host := buffer.memory
 	defer clear(host)
-	for i := range e.config.Probes {
-		p := &e.config.Probes[i]
-		k, err := e.Kind(p.Set, p.Operation)
-		if err != nil {
-			return err
-		}
+	for _, p := range e.probes {
+		k := p.kind
 		copy(host, p.Input)
 		if err := s.workers[0].run(k, 1, buffer); err != nil {
 			return err
 		}
-		if status, output := host[k.results], host[k.results+statuses(1):][:k.output]; status != 0 || string(output) != string(p.Output) {
+		if statuses, output := host[k.results:][:statusSize*k.words], host[k.results+k.statuses(1):][:k.output]; slices.Max(statuses) != 0 || string(output) != string(p.Output) {
 			return fmt.Errorf("%w: probe of %v", errMismatch, k)
 		}
 	}

@@ -41,10 +41,17 @@ type DeviceStats struct {
 
 	// Of a batch, from the start of the copy to the device to the results on the host.
 	LatencyP50, LatencyP99 time.Duration
+
+	// Of all processes, as NVML has them; nil where it has not.
+	MemoryUsed  *uint64  // bytes
+	Utilization *float64 // the share of the latest second or less in which a kernel ran
+	Temperature *float64 // degrees Celsius
+	Power       *float64 // watts
 }
 
-// Latency is what batches take of late: Mean, and by the number of their rows, n, Base + n * Row. Zeros say that none was measured.
-type Latency struct{ Mean, Base, Row time.Duration }
+// Latency is what batches take of late: Mean, and by the number of their rows, n, Base + n * Row; and what a row takes, the time included that
+// it waits for its batch to start: Flight. Zeros say that none was measured.
+type Latency struct{ Mean, Base, Row, Flight time.Duration }
 
 // Latency returns what batches of a kind take, on the device that is expected to be done first.
 func (e *Engine) Latency(k *Kind) Latency {
@@ -54,7 +61,8 @@ func (e *Engine) Latency(k *Kind) Latency {
 	}
 	line := &e.devices[i].latency[k.index]
 	base, row := line.Value()
-	return Latency{time.Duration(line.Mean()), time.Duration(base), time.Duration(row)}
+	flight := e.devices[i].flight[k.index].Value()
+	return Latency{time.Duration(line.Mean()), time.Duration(base), time.Duration(row), time.Duration(flight)}
 }
 
 // Available says whether a device takes rows.
@@ -93,5 +101,6 @@ func (d *device) stats() DeviceStats {
 	st.Faults, st.Hangs, st.Resets, st.Reopened = d.faults.Load(), d.hangs.Load(), d.resets.Load(), d.reopened.Load()
 	quantiles := d.latencies.quantiles(0.5, 0.99)
 	st.LatencyP50, st.LatencyP99 = quantiles[0], quantiles[1]
+	d.sense(&st)
 	return st
 }

@@ -23,8 +23,11 @@ type Table struct {
 // NewTable makes a table of keys, packed one after another, which it copies: one of them for Encaps, at most 524,288 for Decaps. Whether a key
 // is valid shows in the status of the rows that use it.
 func (e *Engine) NewTable(k *Kind, keys []byte) (*Table, error) {
-	size := k.set.KeySize(k.operation)
 	most := map[Operation]int{Encaps: 1, Decaps: kernels.MaxBatch}[k.operation]
+	if most == 0 {
+		return nil, fmt.Errorf("gpu: there are no tables for %v, only for Encaps and Decaps", k)
+	}
+	size := k.kem.set.KeySize(k.kem.operation)
 	if n := len(keys) / size; len(keys)%size != 0 || n < 1 || n > most {
 		return nil, fmt.Errorf("gpu: a table for %v has 1 to %d keys of %d bytes, not %d bytes", k, most, size, len(keys))
 	}

@@ -10,20 +10,26 @@ import (
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
-// A worker runs batches in a stream of its own. Its methods are for one thread at a time, which has the session's context.
+// A worker runs batches in streams of its own. Those of its methods that call the driver are for one thread at a time, which has the session's context.
 type worker struct {
 	launcher
 	stream  driver.Stream
 	done    driver.Event
+	side    driver.Stream    // for launches beside those in stream, which it follows from the one event
+	forked  driver.Event     // and is followed by from
+	joined  driver.Event     // the other
 	memory  driver.DevicePtr // a batch's input, then its results
 	size    int
 	scratch driver.DevicePtr
-	room    int // bytes of scratch
+	room    int              // bytes of scratch
+	key     driver.DevicePtr // a signing key's; 0 without signatures
+	keyOf   uint64           // whose public part is there
 
 	plan   kernels.Plan
 	filled chan struct{}
 
 	watchdog *time.Timer
+	awake    atomic.Bool           // the watchdog will look
 	current  atomic.Pointer[batch] // the one that runs
 }
 
@@ -31,12 +37,7 @@ type worker struct {
 func (w *worker) work() {
 	s := w.session
 	defer s.busy.Done()
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and the context's hold on it
-	if err := s.api.CtxSetCurrent(s.context); err != nil {
-		s.fail(err)
-		return
-	}
-	w.watchdog = time.AfterFunc(time.Hour, w.bark)
+	w.watchdog = time.AfterFunc(someday, w.bark)
 	defer w.watchdog.Stop()
 	for b := s.take(); b != nil; b = s.take() {
 		if !w.serve(b) {
@@ -59,14 +60,14 @@ func (w *worker) serve(b *batch) bool {
 		return true
 	}
 	started := w.watch(b)
-	err := w.run(b.kind, b.size, b.buffer)
-	w.unwatch()
+	err := w.runInContext(b)
+	w.current.Store(nil)
 	if err != nil {
 		s.fail(err)
 		b.finish(ErrFault)
 		return false
 	}
-	s.device.count(b, time.Since(started))
+	s.device.count(b, started)
 	if !b.finish(nil) {
 		<-b.done
 	}
@@ -79,36 +80,62 @@ func (w *worker) watch(b *batch) (started time.Time) {
 	started = time.Now()
 	b.deadline = started.Add(hang)
 	w.current.Store(b)
-	w.watchdog.Reset(hang)
+	w.rouse(hang)
 	return started
 }
 
-func (w *worker) unwatch() {
-	w.watchdog.Stop()
-	w.current.Store(nil)
+// rouse has the watchdog look after a while, unless it will look sooner.
+func (w *worker) rouse(after time.Duration) {
+	if w.awake.CompareAndSwap(false, true) {
+		w.watchdog.Reset(after)
+	}
 }
 
-// bark is the watchdog's: the batch that runs has had its time. The worker is left in the driver.
+// bark is the watchdog's: if the batch that runs has had its time, the session ends, and the worker is left in the driver. The watchdog is not called off
+// for each batch that ends, nor called for each that begins.
 func (w *worker) bark() {
+	w.awake.Store(false)
 	b := w.current.Load()
-	if b == nil || time.Now().Before(b.deadline) {
-		return // the bark was for the batch before, which has ended after all
+	if b == nil {
+		return
+	}
+	if left := time.Until(b.deadline); left > 0 {
+		w.rouse(left)
+		return
 	}
 	w.session.hang()
 	b.finish(ErrFault)
 }
 
+// runInContext runs a batch. The goroutine holds a thread for no longer than that: one that keeps its thread for good costs two more switches between
+// threads each time that it waits for work or for callers. The thread goes without a context, or, after an error, ends with the goroutine.
+func (w *worker) runInContext(b *batch) error {
+	s := w.session
+	runtime.LockOSThread()
+	if err := s.api.CtxSetCurrent(s.context); err != nil {
+		return err
+	}
+	if err := w.run(b.kind, b.size, b.buffer); err != nil {
+		return err
+	}
+	if err := s.api.CtxSetCurrent(0); err != nil {
+		return err
+	}
+	runtime.UnlockOSThread()
+	return nil
+}
+
 // run puts n rows through the device: from the start of the buffer, with the results after them as the kind says.
 func (w *worker) run(k *Kind, n int, b *buffer) error {
 	s := w.session
-	if err := k.set.Plan(&w.plan, k.operation, n, s.device.shape(), kernels.Options{}); err != nil {
+	if err := k.plan(&w.plan, n, s.device.shape()); err != nil {
 		return err
 	}
 	if err := w.reach(w.plan.ScratchSize); err != nil {
 		return err
 	}
 	enqueue := w.copied
-	if k.operation == Encaps && w.plan.Shape == kernels.One {
+	if s.device.engine.config.maps(k, &w.plan) {
 		enqueue = w.mapped
 	}
 	if err := enqueue(k, n, b); err != nil {
@@ -117,13 +144,12 @@ func (w *worker) run(k *Kind, n int, b *buffer) error {
 	return s.api.EventSynchronize(w.done)
 }
 
-// mapped has the kernels read and write the host's memory. For small batches of Encaps that takes less time than the copies' start: on an
-// H200 27 us instead of 35 for 64, 32 instead of 47 for 256, and no more for 1,024. Decaps, which reads its input in smaller pieces, takes longer.
+// mapped has the kernels read and write the host's memory.
 func (w *worker) mapped(k *Kind, n int, b *buffer) error {
 	results := b.mapped.Offset(k.results)
-	err := w.launch(&w.plan, &addresses{
-		kernels.Input: b.mapped, kernels.Status: results, kernels.Output: results.Offset(statuses(n)), kernels.Scratch: w.scratch,
-	}, w.stream)
+	err := w.compute(&addresses{
+		kernels.Input: b.mapped, kernels.Status: results, kernels.Output: results.Offset(k.statuses(n)), kernels.Scratch: w.scratch,
+	})
 	if err != nil {
 		return err
 	}
@@ -134,14 +160,17 @@ func (w *worker) mapped(k *Kind, n int, b *buffer) error {
 func (w *worker) copied(k *Kind, n int, b *buffer) error {
 	api := w.session.api
 	results := aligned(w.plan.InputSize)
-	size := statuses(n) + w.plan.OutputSize
+	size := k.statuses(n) + w.plan.OutputSize
 	if err := api.CopyToDevice(w.memory, b.memory[:w.plan.InputSize], w.stream); err != nil {
 		return err
 	}
-	err := w.launch(&w.plan, &addresses{
-		kernels.Input: w.memory, kernels.Status: w.memory.Offset(results), kernels.Output: w.memory.Offset(results + statuses(n)),
-		kernels.Scratch: w.scratch,
-	}, w.stream)
+	if err := w.bring(k.key); err != nil {
+		return err
+	}
+	err := w.compute(&addresses{
+		kernels.Input: w.memory, kernels.Status: w.memory.Offset(results), kernels.Output: w.memory.Offset(results + k.statuses(n)),
+		kernels.Scratch: w.scratch, kernels.Table: w.key,
+	})
 	if err != nil {
 		return err
 	}
@@ -151,14 +180,51 @@ func (w *worker) copied(k *Kind, n int, b *buffer) error {
 	if err := api.EventRecord(w.done, w.stream); err != nil {
 		return err
 	}
+	if err := w.wipeKey(k.key); err != nil {
+		return err
+	}
 	return api.MemsetAsync(w.memory, 0, results+size, w.stream)
 }
 
-// allocate makes a stream, and memory for any batch of the engine's kinds.
+// compute enqueues the plan's launches, those that may run beside the others in a stream of their own, and first, since they take longer.
+func (w *worker) compute(at *addresses) error {
+	api, plan := w.session.api, &w.plan
+	if len(plan.Beside) == 0 || w.session.device.engine.config.OneStream {
+		if err := w.launch(plan.Beside, at, w.stream); err != nil {
+			return err
+		}
+		return w.launch(plan.Launches, at, w.stream)
+	}
+	if err := api.EventRecord(w.forked, w.stream); err != nil {
+		return err
+	}
+	if err := api.StreamWaitEvent(w.side, w.forked); err != nil {
+		return err
+	}
+	if err := w.launch(plan.Beside, at, w.side); err != nil {
+		return err
+	}
+	if err := w.launch(plan.Launches, at, w.stream); err != nil {
+		return err
+	}
+	if err := api.EventRecord(w.joined, w.side); err != nil {
+		return err
+	}
+	return api.StreamWaitEvent(w.stream, w.joined)
+}
+
+// allocate makes the streams, and memory for any batch of the engine's kinds.
 func (w *worker) allocate(size, scratch int) (err error) {
 	api := w.session.api
-	if w.stream, err = api.StreamCreate(0); err != nil {
-		return err
+	for _, stream := range []*driver.Stream{&w.stream, &w.side} {
+		if *stream, err = api.StreamCreate(0); err != nil {
+			return err
+		}
+	}
+	for _, event := range []*driver.Event{&w.forked, &w.joined} {
+		if *event, err = api.EventCreate(driver.EventNoTiming); err != nil {
+			return err
+		}
 	}
 	if w.done, err = api.EventCreate(driver.EventBlocking | driver.EventNoTiming); err != nil {
 		return err
@@ -170,6 +236,11 @@ func (w *worker) allocate(size, scratch int) (err error) {
 	// The padding between statuses and outputs is copied to the host too: not what the memory held before.
 	if err = api.MemsetAsync(w.memory, 0, size, w.stream); err != nil {
 		return err
+	}
+	if w.session.device.engine.config.Sign {
+		if w.key, err = api.MemAlloc(kernels.P256KeySize); err != nil {
+			return err
+		}
 	}
 	return w.reach(scratch)
 }
@@ -195,20 +266,27 @@ func (w *worker) reach(n int) (err error) {
 	return err
 }
 
-// free waits for the stream, wipes and frees what allocate made.
+// free waits for the streams, wipes and frees what allocate made.
 func (w *worker) free() error {
 	api := w.session.api
 	var errs []error
-	if w.memory != 0 {
-		errs = append(errs, api.MemsetAsync(w.memory, 0, w.size, w.stream))
+	if w.side != 0 {
+		errs = append(errs, api.StreamSynchronize(w.side), api.StreamDestroy(w.side))
+	}
+	for p, size := range map[driver.DevicePtr]int{w.memory: w.size, w.scratch: w.room, w.key: kernels.P256KeySize} {
+		if p != 0 {
+			errs = append(errs, api.MemsetAsync(p, 0, size, w.stream))
+		}
 	}
 	if w.stream != 0 {
 		errs = append(errs, api.StreamSynchronize(w.stream), api.StreamDestroy(w.stream))
 	}
-	if w.done != 0 {
-		errs = append(errs, api.EventDestroy(w.done))
+	for _, event := range []driver.Event{w.forked, w.joined, w.done} {
+		if event != 0 {
+			errs = append(errs, api.EventDestroy(event))
+		}
 	}
-	for _, p := range []driver.DevicePtr{w.memory, w.scratch} {
+	for _, p := range []driver.DevicePtr{w.memory, w.scratch, w.key} {
 		if p != 0 {
 			errs = append(errs, api.MemFree(p))
 		}

@@ -14,8 +14,9 @@ import (
 
 // proxyOptions is what a test wants of tlsproxy beyond its defaults.
 type proxyOptions struct {
-	groups []string // in order of preference; none means the proxy's default
-	extra  string   // lines of YAML at the top level
+	groups   []string // in order of preference; none means the proxy's default
+	clientCA string   // the file of the authority whose certificates clients need; "": they need none
+	extra    string   // lines of YAML at the top level
 }
 
 // proxyFiles numbers the configuration files.
@@ -29,7 +30,14 @@ func startProxy(t testing.TB, o proxyOptions) *endpoint {
 		fmt.Fprintf(w, "backend: %s %s", r.Proto, r.URL.Path)
 	}))
 	t.Cleanup(backend.Close)
-	e := &endpoint{process: start(t, program(t, proxyBuild, "tlsproxy"), "run", "-c", o.write(t, backend.URL))}
+	return startProxyOn(t, o.write(t, backend.URL))
+}
+
+// startProxyOn runs tlsproxy with a configuration file that has it listen on one
+// address and log JSON.
+func startProxyOn(t testing.TB, file string) *endpoint {
+	t.Helper()
+	e := &endpoint{process: start(t, program(t, proxyBuild, "tlsproxy"), "run", "-c", file)}
 	var entry struct{ Address string }
 	line := e.line(func(line string) bool { return strings.Contains(line, `"msg":"listening"`) })
 	if err := json.Unmarshal([]byte(line), &entry); err != nil {
@@ -49,6 +57,9 @@ func (o proxyOptions) write(t testing.TB, backend string) string {
 	fmt.Fprintf(&b, "log:\n  format: json\n")
 	if len(o.groups) > 0 {
 		fmt.Fprintf(&b, "tls:\n  groups: [%s]\n", strings.Join(o.groups, ", "))
+		if o.clientCA != "" {
+			fmt.Fprintf(&b, "  client_auth: {mode: require, ca: %q}\n", o.clientCA)
+		}
 	}
 	b.WriteString(o.extra)
 	file := filepath.Join(scratch, fmt.Sprintf("proxy-%d.yaml", proxyFiles.Add(1)))

@@ -115,34 +115,50 @@ func PlanX25519(op X25519Operation, n int, dev Device, shape X25519Shape) (X2551
 	if shape == X25519DefaultShape {
 		shape = x25519DefaultShape(n, dev)
 	}
-	blocks, ok := x25519Shapes[shape]
-	if !ok {
+	if _, ok := x25519Shapes[shape]; !ok {
 		return X25519Plan{}, fmt.Errorf("kernels: x25519 has no shape %s", shape)
 	}
 	p := X25519Plan{Operation: op, Shape: shape, Batch: n}
-	in, out, secrets := 2*X25519Size, X25519Size, 0
+	rows := x25519Rows{input: 2 * X25519Size, output: X25519Size}
+	switch op {
+	case X25519Public:
+		rows.input = X25519Size
+	case X25519Pair:
+		rows.output, rows.secret = 2*X25519Size, X25519Size
+	}
+	p.InputSize, p.OutputSize = n*rows.input, n*rows.output
+	if op != X25519Public {
+		p.StatusSize = statusSize * n
+	}
+	p.Launch = x25519Launch(op, n, shape, rows)
+	return p, nil
+}
+
+// x25519Rows says where a launch finds its rows: at the beginning of wider ones, whose sizes are multiples of 16.
+type x25519Rows struct {
+	input, output int // bytes of the wider rows
+	secret        int // where in an output row the shared secret begins
+	status        int // where in the buffer of statuses its own begin
+}
+
+// x25519Launch is the launch for n operations in a shape.
+func x25519Launch(op X25519Operation, n int, shape X25519Shape, rows x25519Rows) Launch {
+	blocks := x25519Shapes[shape]
 	ladders, publics := ceilDiv(n, blocks.shared), ceilDiv(n, blocks.public)
 	switch op {
 	case X25519Shared:
 		publics = 0
 	case X25519Public:
-		in, ladders = X25519Size, 0
-	case X25519Pair:
-		out, secrets = 2*X25519Size, X25519Size
+		ladders = 0
 	}
-	p.InputSize, p.OutputSize = n*in, n*out
-	if op != X25519Public {
-		p.StatusSize = 4 * n
-	}
-	p.Launch = Launch{
+	l := Launch{
 		Module: Module{Curve: Curve25519},
 		Kernel: "x25519_" + shape.String(),
 		Grid:   [2]uint32{uint32(ladders + publics), 1},
 		Block:  uint32(blocks.threads),
 	}
-	l := &p.Launch
-	l.pointer(Input, 0).number(in).pointer(Output, 0).pointer(Output, secrets).number(out).pointer(Status, 0).number(n).number(ladders)
-	return p, nil
+	l.pointer(Input, 0).number(rows.input).pointer(Output, 0).pointer(Output, rows.secret).number(rows.output).pointer(Status, rows.status).number(n).number(ladders)
+	return l
 }
 
 // x25519DefaultShape chooses by the batch's size.

@@ -61,6 +61,24 @@ func TestX25519OnCard(t *testing.T) {
 	}
 }
 
+// Both halves of an exchange, in every shape of X25519 and in the shapes of choice.
+func TestExchangesOnCard(t *testing.T) {
+	card, stream := curvesCard(t)
+	rng := curvesRand(t)
+	for _, n := range []int{653, 761, 1277} {
+		set, err := kernels.NewSet(n)
+		try(t, err)
+		for _, x := range kernels.Exchanges() {
+			for _, shape := range append(kernels.X25519Shapes(), kernels.X25519DefaultShape) {
+				for _, batch := range oddBatches {
+					checkExchange(t, card, stream, set, x, randomX25519(rng, batch), rng.Uint64(), kernels.ExchangeOptions{X25519: shape})
+				}
+				checkExchange(t, card, stream, set, x, edgesX25519(rng), rng.Uint64(), kernels.ExchangeOptions{X25519: shape})
+			}
+		}
+	}
+}
+
 func TestP256OnCard(t *testing.T) {
 	card, stream := curvesCard(t)
 	rng := curvesRand(t)

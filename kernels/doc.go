@@ -37,7 +37,7 @@
 // # Curves
 //
 // X25519 (PlanX25519) and ECDSA signatures on P-256 (PlanP256) are launches like those of the KEM, in modules of their own, so that an exchange's
-// two halves run side by side on two streams. X25519Pair is the server's whole half: its public key and the shared secret. Signatures are made
+// two halves run side by side on two streams. PlanExchange plans both halves for rows that hold what both need. Signatures are made
 // into scratch memory and leave it once they have been checked with the public key. *_table.cuh are generated (go generate).
 //
 // # Secrets

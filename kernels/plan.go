@@ -9,13 +9,16 @@ import (
 type Buffer uint8
 
 const (
-	Input   Buffer = iota // rows of Set.InputSize
-	Output                // rows of Set.OutputSize
+	Input   Buffer = iota // rows of Set.InputSize, unless Options.Input says otherwise
+	Output                // rows of Set.OutputSize, in the same way
 	Status                // a uint32 an operation
 	Scratch               // Plan.ScratchSize bytes, wiped by the launches
 	Table                 // Options.Table rows of Set.KeySize
 	Index                 // with a table of secret keys, a uint32 an operation: the row of its key
 )
+
+// statusSize is the size in bytes of a status.
+const statusSize = 4
 
 // maxArgs is the most arguments a kernel takes: decaps_select's.
 const maxArgs = 14
@@ -65,6 +68,8 @@ type Plan struct {
 	StatusSize     int
 	ScratchSize    int
 	Launches       []Launch
+	// Beside are launches that depend on none of Launches, nor those on them: they may run at the same time, in order among themselves.
+	Beside []Launch
 }
 
 // Device is what a plan has to know of a card.
@@ -87,6 +92,25 @@ type Options struct {
 	// Blocks is how many blocks of the products' kernels each multiprocessor is given, at most 3; 0 chooses.
 	// Fewer leave room for another stream's hashes.
 	Blocks int
+	// Input and Output say where the rows lie, if not one after another.
+	Input, Output Place
+}
+
+// A Place is where rows lie that are parts of wider ones. The zero value stands for rows without anything before or between them.
+type Place struct {
+	Offset int // bytes from the beginning of the wider row
+	Stride int // bytes of the wider row
+}
+
+// ready returns the place of rows of so many bytes, or says why they cannot lie there.
+func (p Place) ready(what string, size int) (Place, error) {
+	if p == (Place{}) {
+		p.Stride = size
+	}
+	if p.Offset < 0 || p.Offset+size > p.Stride {
+		return p, fmt.Errorf("kernels: %s rows of %d bytes do not lie at %d in rows of %d", what, size, p.Offset, p.Stride)
+	}
+	return p, nil
 }
 
 // MaxBatch is the most operations a plan can have. It keeps every size in bytes below 2^31.
@@ -145,15 +169,23 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 	if op == KeyGen && o.Shape == One {
 		return fmt.Errorf("kernels: keygen has no shape %s", o.Shape)
 	}
+	var err error
+	if o.Input, err = o.Input.ready("input", s.InputSize(op, o.Table > 0)); err != nil {
+		return err
+	}
+	if o.Output, err = o.Output.ready("output", s.OutputSize(op)); err != nil {
+		return err
+	}
 	*p = Plan{
 		Operation:      op,
 		Multiplication: o.Multiplication,
 		Shape:          o.Shape,
 		Batch:          n,
-		InputSize:      n * s.InputSize(op, o.Table > 0),
-		OutputSize:     n * s.OutputSize(op),
-		StatusSize:     4 * n,
+		InputSize:      n * o.Input.Stride,
+		OutputSize:     n * o.Output.Stride,
+		StatusSize:     statusSize * n,
 		Launches:       p.Launches[:0],
+		Beside:         p.Beside[:0],
 	}
 	b := builder{set: s, plan: p, dev: dev, options: o}
 	switch op {
@@ -262,9 +294,16 @@ func (b *builder) rows(n int, rejects bool) rows {
 	return r
 }
 
-func (l *Launch) output(s *Set, op Operation) *Launch {
-	return l.pointer(Output, 0).number(s.OutputSize(op)).pointer(Status, 0)
+// input appends where a part of the input rows lies, so many bytes into each.
+func (b *builder) input(l *Launch, offset int) *Launch {
+	return l.pointer(Input, b.options.Input.Offset+offset).number(b.options.Input.Stride)
 }
+
+// output appends where the output rows and the statuses lie.
+func (b *builder) output(l *Launch) *Launch {
+	return l.pointer(Output, b.options.Output.Offset).number(b.options.Output.Stride).pointer(Status, 0)
+}
+
 func (l *Launch) scratch(r rows) *Launch {
 	return l.pointer(Scratch, r.messages).pointer(Scratch, r.coins).pointer(Scratch, r.keys)
 }
@@ -274,21 +313,21 @@ func (b *builder) public(l *Launch) *Launch {
 	if b.options.Table > 0 {
 		return l.pointer(Table, 0).number(0)
 	}
-	return l.pointer(Input, 0).number(b.set.InputSize(Encaps, false))
+	return b.input(l, 0)
 }
 
 func (b *builder) seeds(l *Launch) *Launch {
 	if b.options.Table > 0 {
-		return l.pointer(Input, 0).number(SeedSize)
+		return b.input(l, 0)
 	}
-	return l.pointer(Input, b.set.public).number(b.set.InputSize(Encaps, false))
+	return b.input(l, b.set.public)
 }
 
 func (b *builder) encaps() {
 	s, n := b.set, b.plan.Batch
 	switch b.plan.Shape {
 	case One:
-		b.seeds(b.public(b.launch("encaps_one", [2]uint32{uint32(n), 1}, 4*warpSize, s.encapsOne))).output(s, Encaps)
+		b.output(b.seeds(b.public(b.launch("encaps_one", [2]uint32{uint32(n), 1}, 4*warpSize, s.encapsOne))))
 	default:
 		r := b.rows(n, false)
 		var hash *Launch
@@ -299,10 +338,10 @@ func (b *builder) encaps() {
 		}
 		b.seeds(b.public(hash)).scratch(r).number(n)
 		if b.options.Matrix {
-			b.sharedKey(n).pointer(Table, 0).scratch(r).output(s, Encaps).number(n)
+			b.output(b.sharedKey(n).pointer(Table, 0).scratch(r)).number(n)
 			return
 		}
-		b.public(b.product("encaps_product", n, s.encryptor)).scratch(r).output(s, Encaps).number(n)
+		b.output(b.public(b.product("encaps_product", n, s.encryptor)).scratch(r)).number(n)
 	}
 }
 
@@ -319,22 +358,21 @@ func (b *builder) sharedKey(n int) *Launch {
 func (b *builder) secrets(l *Launch) *Launch {
 	s := b.set
 	if b.options.Table > 0 {
-		return l.pointer(Table, 0).number(s.secret).pointer(Index, 0).number(b.options.Table).pointer(Input, 0).number(s.cipher)
+		return b.input(l.pointer(Table, 0).number(s.secret).pointer(Index, 0).number(b.options.Table), 0)
 	}
-	row := s.secret + s.cipher
-	return l.pointer(Input, 0).number(row).pointer(Input, 0).number(0).pointer(Input, s.secret).number(row)
+	return b.input(b.input(l, 0).pointer(Input, 0).number(0), s.secret)
 }
 
 func (b *builder) decaps() {
 	s, n := b.set, b.plan.Batch
 	switch b.plan.Shape {
 	case One:
-		b.secrets(b.launch("decaps_one", [2]uint32{uint32(n), 1}, 5*warpSize, s.decapsOne)).output(s, Decaps)
+		b.output(b.secrets(b.launch("decaps_one", [2]uint32{uint32(n), 1}, 5*warpSize, s.decapsOne)))
 	default:
 		r := b.rows(n, true)
 		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)
 		b.decapsHashes(r)
-		b.secrets(b.product("decaps_select", n, s.selector)).scratch(r).pointer(Scratch, r.rejects).output(s, Decaps).number(n)
+		b.output(b.secrets(b.product("decaps_select", n, s.selector)).scratch(r).pointer(Scratch, r.rejects)).number(n)
 	}
 }
 
@@ -380,9 +418,9 @@ func (b *builder) keygen() {
 		level[t] = b.scratch(padded >> t * s.residueRow)
 	}
 	if b.plan.Shape == SplitWarp {
-		b.launch("keygen_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0).pointer(Input, 0).number(2*SeedSize).pointer(Scratch, coins).number(n)
+		b.input(b.launch("keygen_hash_warp", [2]uint32{uint32(n), 1}, warpSize, 0), 0).pointer(Scratch, coins).number(n)
 	} else {
-		b.hash("keygen_hash", n, 1).pointer(Input, 0).number(2*SeedSize).pointer(Scratch, coins).number(n)
+		b.input(b.hash("keygen_hash", n, 1), 0).pointer(Scratch, coins).number(n)
 	}
 	b.product("keygen_pairs", padded/2, s.keyPairs).pointer(Scratch, coins).pointer(Scratch, level[1]).number(padded / 2).number(n)
 	for t := 2; t <= levels; t++ {
@@ -392,7 +430,7 @@ func (b *builder) keygen() {
 	for t := levels; t >= 2; t-- {
 		b.product("keygen_down", padded>>t, s.keyDown).pointer(Scratch, level[t]).pointer(Scratch, level[t-1]).number(padded >> t)
 	}
-	b.product("keygen_finish", ceilDiv(n, 2), s.keyFinish).pointer(Input, 0).number(2*SeedSize).pointer(Scratch, coins).pointer(Scratch, level[1]).output(s, KeyGen).number(n)
+	b.output(b.input(b.product("keygen_finish", ceilDiv(n, 2), s.keyFinish), 0).pointer(Scratch, coins).pointer(Scratch, level[1])).number(n)
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,32 @@ func every(t *testing.T, f func(p *kernels.Plan, o kernels.Options, set *kernels
 	}
 }
 
+// checkArguments checks that a launch names an entry of its module, with arguments of the parameters' kinds, in buffers of so many bytes.
+func checkArguments(t *testing.T, where string, l *kernels.Launch, modules map[kernels.Module]map[string][]string, sizes map[kernels.Buffer]int) {
+	t.Helper()
+	if modules[l.Module] == nil {
+		modules[l.Module] = parameters(t, l.Module)
+	}
+	want, ok := modules[l.Module][l.Kernel]
+	if !ok {
+		t.Fatalf("%s: no entry %s in module %v", where, l.Kernel, l.Module)
+	}
+	var got []string
+	for _, a := range l.Args() {
+		if !a.Pointer {
+			got = append(got, "u32")
+			continue
+		}
+		got = append(got, "u64")
+		if a.Offset < 0 || a.Offset >= sizes[a.Buffer] {
+			t.Fatalf("%s: %s is given offset %d of a buffer %d of %d bytes", where, l.Kernel, a.Offset, a.Buffer, sizes[a.Buffer])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s: %s is given %v, takes %v", where, l.Kernel, got, want)
+	}
+}
+
 // Every launch of every plan names an entry of its module, with arguments of the parameters' kinds, in buffers of the plan.
 func TestPlans(t *testing.T) {
 	const maxThreads, maxShared = 1024, 227 << 10 // of a block, on the architectures from 8.0 on that have Tensor Cores for servers
@@ -99,33 +126,12 @@ func TestPlans(t *testing.T) {
 			t.Fatalf("%s: sizes", where)
 		}
 		for _, l := range p.Launches {
-			if modules[l.Module] == nil {
-				modules[l.Module] = parameters(t, l.Module)
-			}
-			want, ok := modules[l.Module][l.Kernel]
-			if !ok {
-				t.Fatalf("%s: no entry %s in module %v", where, l.Kernel, l.Module)
-			}
 			used[l.Kernel] = true
 			if l.Grid[0] == 0 || l.Grid[1] == 0 || l.Grid[1] > 2 || l.Block == 0 || l.Block > maxThreads || l.Shared < 0 || l.Shared > maxShared {
 				t.Fatalf("%s: %s has grid %v, block %d, %d bytes of shared memory", where, l.Kernel, l.Grid, l.Block, l.Shared)
 			}
-			var got []string
-			for _, a := range l.Args() {
-				if !a.Pointer {
-					got = append(got, "u32")
-					continue
-				}
-				got = append(got, "u64")
-				size := map[kernels.Buffer]int{kernels.Input: p.InputSize, kernels.Output: p.OutputSize, kernels.Status: p.StatusSize, kernels.Scratch: p.ScratchSize,
-					kernels.Table: o.Table, kernels.Index: o.Table}[a.Buffer]
-				if a.Offset < 0 || a.Offset >= size {
-					t.Fatalf("%s: %s is given offset %d of a buffer %d of %d bytes", where, l.Kernel, a.Offset, a.Buffer, size)
-				}
-			}
-			if strings.Join(got, " ") != strings.Join(want, " ") {
-				t.Fatalf("%s: %s is given (%v), takes (%v)", where, l.Kernel, got, want)
-			}
+			checkArguments(t, where, &l, modules, map[kernels.Buffer]int{kernels.Input: p.InputSize, kernels.Output: p.OutputSize, kernels.Status: p.StatusSize,
+				kernels.Scratch: p.ScratchSize, kernels.Table: o.Table, kernels.Index: o.Table})
 		}
 	})
 	for m, entries := range modules {
@@ -168,5 +174,59 @@ func TestPlanErrors(t *testing.T) {
 	}
 	if _, err := (kernels.Module{N: 761, Multiplication: kernels.Multiplication(9)}).PTX(); err == nil {
 		t.Error("a module that does not exist")
+	}
+}
+
+// An exchange's launches stay within its buffers, each half within its own part of the rows; every argument is of its parameter's kind.
+func TestExchangePlans(t *testing.T) {
+	modules := make(map[kernels.Module]map[string][]string)
+	var p kernels.Plan
+	for _, n := range sets {
+		set := newSet(t, n)
+		for _, x := range kernels.Exchanges() {
+			if in, out := set.ExchangeInputSize(x), set.ExchangeOutputSize(x); in%16 != 0 || out%16 != 0 {
+				t.Errorf("%d %s: rows of %d and %d bytes", n, x, in, out)
+			}
+			for _, shape := range append(kernels.X25519Shapes(), kernels.X25519DefaultShape) {
+				for _, batch := range []int{1, 33, 8192, kernels.MaxBatch} {
+					if err := set.PlanExchange(&p, x, batch, kernels.Device{Multiprocessors: 132}, kernels.ExchangeOptions{X25519: shape}); err != nil {
+						t.Fatal(err)
+					}
+					if p.InputSize != batch*set.ExchangeInputSize(x) || p.OutputSize != batch*set.ExchangeOutputSize(x) || p.StatusSize != 8*batch || len(p.Beside) != 1 {
+						t.Fatalf("%d %s of %d: %+v", n, x, batch, p)
+					}
+					where := fmt.Sprintf("%d %s of %d", n, x, batch)
+					for _, l := range slices.Concat(p.Launches, p.Beside) {
+						checkArguments(t, where, &l, modules, map[kernels.Buffer]int{kernels.Input: p.InputSize, kernels.Output: p.OutputSize, kernels.Status: p.StatusSize,
+							kernels.Scratch: p.ScratchSize})
+					}
+				}
+			}
+		}
+	}
+}
+
+// Rows that do not lie where they are said to are refused, and so is an exchange that there is not.
+func TestPlacesRefused(t *testing.T) {
+	set := newSet(t, 761)
+	device := kernels.Device{Multiprocessors: 132}
+	var p kernels.Plan
+	for _, o := range []kernels.Options{
+		{Input: kernels.Place{Offset: 1, Stride: set.InputSize(kernels.Encaps, false)}},
+		{Input: kernels.Place{Offset: -1, Stride: 4096}},
+		{Output: kernels.Place{Stride: set.OutputSize(kernels.Encaps) - 1}},
+	} {
+		if err := set.Plan(&p, kernels.Encaps, 3, device, o); err == nil || !strings.Contains(err.Error(), "do not lie at") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	for want, err := range map[string]error{
+		"Exchange(2)":    set.PlanExchange(&p, 2, 1, device, kernels.ExchangeOptions{}),
+		"X25519Shape(7)": set.PlanExchange(&p, kernels.ClientFinish, 1, device, kernels.ExchangeOptions{X25519: 7}),
+		"not 0":          set.PlanExchange(&p, kernels.ClientFinish, 0, device, kernels.ExchangeOptions{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

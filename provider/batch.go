@@ -114,7 +114,7 @@ func (p *Provider) doBatch(ctx context.Context, s *ctruprime.Scheme, op operatio
 			r.out = make([]byte, outSize(op, s))
 			served = append(served, *r)
 		} else {
-			p.stats[s].count(op, r.err)
+			p.stats[s][op].count(r.err)
 		}
 	}
 	p.serve(ctx, served)

@@ -128,7 +128,7 @@ func (b *Bulk) check(p *Provider) error {
 
 // RunBulk carries a Bulk out and returns when every row has its status. Where
 // there are GPUs they do it, all of them together, and several Bulks take turns;
-// rows that a GPU fails to do the CPU does. The error is about the Bulk as a
+// rows that a GPU fails to do the others do, or the CPU. The error is about the Bulk as a
 // whole, the context's cause among them, and leaves rows undone. After
 // ErrMemoryLost the memory must not be touched any more.
 func (p *Provider) RunBulk(ctx context.Context, b *Bulk) error {
@@ -141,25 +141,25 @@ func (p *Provider) RunBulk(ctx context.Context, b *Bulk) error {
 	defer p.end()
 	s := b.newSeeder()
 	defer s.stop()
-	byGPU, err := p.engine.bulk(ctx, b, s)
+	rows, err := p.engine.bulk(ctx, b, s)
 	if err != nil {
 		return err
 	}
 	n := &p.stats[b.Scheme][bulkOperations[b.Operation]]
-	n.byGPU.Add(uint64(byGPU))
-	invalid := uint64(0)
-	for i := range b.Rows {
-		if b.status(i) != BulkDone {
-			invalid++
-		}
-	}
-	n.served.Add(uint64(b.Rows) - invalid)
+	n.byGPU.Add(uint64(rows.byGPU))
+	n.served.Add(uint64(b.Rows - rows.invalid))
 	if b.Operation == BulkEncapsulate {
-		n.peerFaults.Add(invalid)
+		n.peerFaults.Add(uint64(rows.invalid))
 	} else {
-		n.failures.Add(invalid)
+		n.failures.Add(uint64(rows.invalid))
 	}
 	return nil
+}
+
+// bulkCounts counts rows of a Bulk that was carried out.
+type bulkCounts struct {
+	byGPU   int // that devices have computed
+	invalid int // with BulkInvalidKey
 }
 
 // ErrMemoryLost is what RunBulk reports when a GPU hangs with a Bulk's memory in
@@ -273,7 +273,8 @@ func (b *Bulk) newSeeder() *seeder {
 	for i := range s.blocks {
 		s.blocks[i] = make(chan struct{})
 	}
-	for range min(runtime.GOMAXPROCS(0), len(s.blocks)) {
+	// Not all processors: a device's thread must find one that is free when its device is.
+	for range min((runtime.GOMAXPROCS(0)+1)/2, len(s.blocks)) {
 		s.running.Go(s.fill)
 	}
 	return s
@@ -339,12 +340,14 @@ func (b *Bulk) request(i int) request {
 const bulkPiece = 1024
 
 // bulk implements engine.
-func (e *cpuEngine) bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error) {
-	return 0, e.rows(ctx, b, s, func(int) bool { return true })
+func (e *cpuEngine) bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error) {
+	invalid, err := e.rows(ctx, b, s, func(int) bool { return true })
+	return bulkCounts{invalid: invalid}, err
 }
 
-// rows carries out those rows of a Bulk that wanted names.
-func (e *cpuEngine) rows(ctx context.Context, b *Bulk, s *seeder, wanted func(i int) bool) error {
+// rows carries out those rows of a Bulk that wanted names, and counts those with
+// an invalid key.
+func (e *cpuEngine) rows(ctx context.Context, b *Bulk, s *seeder, wanted func(i int) bool) (invalid int, err error) {
 	batch, indices := make([]request, 0, bulkPiece), make([]int, 0, bulkPiece)
 	for i := range b.Rows {
 		if wanted(i) {
@@ -353,29 +356,33 @@ func (e *cpuEngine) rows(ctx context.Context, b *Bulk, s *seeder, wanted func(i 
 		}
 		if len(batch) == bulkPiece || i == b.Rows-1 && len(batch) > 0 {
 			e.serve(ctx, batch)
-			if err := b.finish(batch, indices); err != nil {
-				return err
+			n, err := b.finish(batch, indices)
+			if err != nil {
+				return 0, err
 			}
+			invalid += n
 			batch, indices = batch[:0], indices[:0]
 		}
 	}
-	return nil
+	return invalid, nil
 }
 
-// finish turns requests' errors into their rows' statuses, or into the Bulk's error.
-func (b *Bulk) finish(batch []request, indices []int) error {
+// finish turns requests' errors into their rows' statuses, or into the Bulk's error,
+// and counts invalid keys.
+func (b *Bulk) finish(batch []request, indices []int) (invalid int, err error) {
 	for j := range batch {
 		status := uint32(BulkDone)
 		if err := batch[j].err; err != nil {
 			if !isKeyError(err) {
-				return err
+				return 0, err
 			}
+			invalid++
 			status = BulkInvalidKey
 			clear(batch[j].out)
 		}
 		binary.LittleEndian.PutUint32(row(b.Status, bulkStatusSize, indices[j]), status)
 	}
-	return nil
+	return invalid, nil
 }
 
 // isKeyError says whether an error is that of an invalid key, or of none.

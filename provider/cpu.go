@@ -16,8 +16,7 @@ import (
 // goroutine, a batch on as many goroutines as there are processors.
 type cpuEngine struct {
 	log *slog.Logger
-	// observe, unless nil, is told how long n requests like r took without what a
-	// device can't do.
+	// observe, unless nil, is told how long n requests like r took.
 	observe func(r *request, n int, took time.Duration)
 }
 
@@ -26,6 +25,8 @@ func (*cpuEngine) name() string { return "cpu" }
 func (*cpuEngine) keyGroup() int { return ctruprime.MaxKeyGroup * runtime.GOMAXPROCS(0) }
 
 func (*cpuEngine) stats(*Stats) {}
+
+func (*cpuEngine) adopt(*signingKey) error { return nil }
 
 func (*cpuEngine) close() {}
 
@@ -91,14 +92,11 @@ func (e *cpuEngine) piece(ctx context.Context, piece []request) {
 		fail(piece, context.Cause(ctx))
 		return
 	}
-	r := &piece[0]
-	if r.err = classical(r); r.err == nil {
-		e.encapsulations(piece)
-	}
+	e.compute(piece)
 }
 
-// encapsulations carries out all that classical leaves of a piece.
-func (e *cpuEngine) encapsulations(piece []request) {
+// compute carries out a piece's requests.
+func (e *cpuEngine) compute(piece []request) {
 	r := &piece[0]
 	var start time.Time
 	if e.observe != nil {
@@ -106,7 +104,7 @@ func (e *cpuEngine) encapsulations(piece []request) {
 	}
 	switch {
 	case len(piece) == 1:
-		r.err = encapsulation(r)
+		r.err = compute(r)
 	case r.op == opGenerateKey:
 		generateKeys(piece)
 	case r.op == opEncapsulate:
@@ -119,26 +117,27 @@ func (e *cpuEngine) encapsulations(piece []request) {
 	}
 }
 
-// classical carries out the X25519 half of a hybrid's request, and nothing of
-// any other.
-func classical(r *request) error {
-	switch r.op {
-	case opServerExchange:
-		return serverX25519(r)
-	case opClientFinish:
-		return agree(r.out[:x25519Size], r.x, r.peer[:x25519Size])
+// compute carries out one request.
+func compute(r *request) error {
+	if r.op == opSign {
+		return signOnCPU(r)
 	}
-	return nil
-}
-
-// encapsulation carries out all that classical leaves of a request.
-func encapsulation(r *request) error {
 	pk, seed, ct, ss := kemParts(r)
 	switch r.op {
 	case opGenerateKey:
 		return r.scheme.GenerateKeyBytes(r.out, r.own)
-	case opEncapsulate, opServerExchange:
+	case opServerExchange:
+		if err := serverX25519(r); err != nil {
+			return err
+		}
 		return encapsulate(r, ct, ss, pk, seed)
+	case opEncapsulate:
+		return encapsulate(r, ct, ss, pk, seed)
+	case opClientFinish:
+		if err := agree(r.out[:x25519Size], r.x, r.peer[:x25519Size]); err != nil {
+			return err
+		}
+		return decapsulate(r, ss, ct)
 	default:
 		return decapsulate(r, ss, ct)
 	}
@@ -209,8 +208,7 @@ func serverX25519(r *request) error {
 	if err != nil {
 		return err
 	}
-	secret := r.out[x25519Size+r.scheme.CiphertextSize():]
-	if err := agree(secret[:x25519Size], x, r.peer[:x25519Size]); err != nil {
+	if err := agree(x25519Secret(r), x, r.peer[:x25519Size]); err != nil {
 		return err
 	}
 	copy(r.out, x.PublicKey().Bytes())

@@ -15,12 +15,15 @@
 // does: no call fails because a GPU did. Randomness is always the host's: each call
 // that needs any draws a seed from crypto/rand and hands it to the engine.
 //
+// [Provider.Signer] makes a server's signatures in the same way, with one
+// difference: they are not the same bytes from every engine.
+//
 // Whoever has millions of operations passes them by [Provider.RunBulk], in flat
 // memory. [Provider.Stats] says who served what, and how each GPU stands.
 //
 // The same operations are also circl kem.Schemes, for code that already speaks
 // that interface: [Provider.Schemes], [Provider.Hybrids], [Provider.SchemeByName].
 //
-// The package knows key exchanges, not protocols: it must not import crypto/tls.
+// The package knows key exchanges and signatures, not protocols: it must not import crypto/tls.
 // Which code point a hybrid has in TLS is tlsext's business.
 package provider

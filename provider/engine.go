@@ -20,11 +20,13 @@ const (
 	opDecapsulate
 	opServerExchange
 	opClientFinish
-	operations
+	operations // of a parameter set
+
+	opSign = operations // of none
 )
 
 func (op operation) String() string {
-	return [...]string{"generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish"}[op]
+	return [...]string{"generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish", "sign"}[op]
 }
 
 // request is one operation. Everything an engine needs is in it, randomness
@@ -36,6 +38,10 @@ func (op operation) String() string {
 //	opDecapsulate     ct                  secret key             shared key (32)
 //	opServerExchange  x25519 || pk        x25519 private || seed x25519 || ct || secret (64)
 //	opClientFinish    x25519 || ct        secret key, and x      secret (64)
+//	opSign            digest (32)         randomness (32), and key   signature in DER, then zeros (72)
+//
+// opSign is apart: it has no scheme, a device's nonce is made of all that is in the
+// request, and the CPU's is crypto/ecdsa's own, so that signatures differ.
 //
 // The caller has checked the length of peer and own, and has made out of
 // exactly outSize bytes. Where publicKey or privateKey is set it is the parsed
@@ -46,11 +52,13 @@ type request struct {
 	peer       []byte
 	own        []byte
 	x          *ecdh.PrivateKey
+	key        *signingKey
 	publicKey  *ctruprime.PublicKey
 	privateKey *ctruprime.PrivateKey
 	out        []byte
 	err        error
 	device     bool // a device made the result
+	wanted     bool // a device would have, had the engine adopted the key
 }
 
 // kemParts returns where the parts of a request's KEM operation lie: the public
@@ -71,6 +79,11 @@ func kemParts(r *request) (pk, seed, ct, ss []byte) {
 	return nil, nil, nil, nil
 }
 
+// x25519Secret returns where a server's X25519 secret lies in the result.
+func x25519Secret(r *request) []byte {
+	return r.out[x25519Size+r.scheme.CiphertextSize():][:x25519Size]
+}
+
 // outSize is the length in bytes of an operation's result.
 func outSize(op operation, s *ctruprime.Scheme) int {
 	switch op {
@@ -84,6 +97,8 @@ func outSize(op operation, s *ctruprime.Scheme) int {
 		return x25519Size + s.CiphertextSize() + x25519Size + s.SharedKeySize()
 	case opClientFinish:
 		return x25519Size + s.SharedKeySize()
+	case opSign:
+		return maxSignatureSize
 	}
 	panic("provider: unknown operation")
 }
@@ -102,11 +117,14 @@ type engine interface {
 	// stats adds what the engine knows to a snapshot.
 	stats(*Stats)
 	// bulk carries out a Bulk that was checked, of whose rows it has the seeder fill
-	// in the seeds, and returns how many of them devices have computed.
-	bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error)
+	// in the seeds.
+	bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error)
 	// pin returns memory for Bulks, and install makes keys ready for them.
 	pin(n int) (*Pinned, error)
 	install(k *BulkKeys) error
+	// adopt makes a key of opSign known to the devices. Until then the CPU signs, and
+	// the engine sets wanted where they would.
+	adopt(k *signingKey) error
 	// close waits for nothing: the Provider calls it when no serve is running.
 	close()
 }

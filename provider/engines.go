@@ -45,7 +45,7 @@ type GPU struct {
 	Capacity int
 	// Buffers is how many batches there is memory for on each GPU, those that
 	// fill, run and are read out together: at least 2 a worker, at most 64; 0
-	// means two a worker and two more. With all parameter sets, each takes 4.4 kB
+	// means four a worker and two more. With all parameter sets, each takes 4.5 kB
 	// of pinned memory times Capacity.
 	Buffers int
 	// Chunk is the most rows of a Bulk that are copied and computed at once: 1 to
@@ -59,6 +59,10 @@ type GPU struct {
 	// Backoff is the pause before a GPU that failed is opened again; it doubles
 	// with each failure, up to a minute. 0 means 1 s.
 	Backoff time.Duration
+	// Sign has GPUs make signatures too; see Provider.Signer. Opening them takes a
+	// little longer then, and some memory. A GPU that serves others beside this
+	// process, or whose memory others can read, is no place for a private key.
+	Sign bool
 	// CheckEvery has one result in so many computed again on the CPU, where a
 	// difference closes the GPU for good. 0 means DefaultCheckEvery, a negative
 	// value no checks.
@@ -80,8 +84,9 @@ type offload interface {
 }
 
 // latency is how long batches take: on average, and by the number of their
-// requests, n, base + n * each. Zeros say that none was measured.
-type latency struct{ mean, base, each time.Duration }
+// requests, n, base + n * each; and how long a request does, with what it waits for
+// its batch: flight. Zeros say that none was measured.
+type latency struct{ mean, base, each, flight time.Duration }
 
 // newEngine opens the engine that cfg asks for.
 func newEngine(cfg Config, log *slog.Logger) (engine, error) {

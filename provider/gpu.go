@@ -5,19 +5,21 @@ package provider
 import (
 	"bytes"
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/ctrutls/ctrutls/gpu"
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
-// A gpuEngine carries out requests on GPUs: the KEM in batches, X25519 in the
-// caller's goroutine meanwhile. What the devices don't do, for whatever reason,
-// it has the CPU do.
+// A gpuEngine carries out requests on GPUs, each in one row of a batch. What the
+// devices don't do, for whatever reason, it has the CPU do.
 type gpuEngine struct {
 	gpu   *gpu.Engine
 	cpu   *cpuEngine
@@ -25,15 +27,20 @@ type gpuEngine struct {
 	kinds [operations]map[*ctruprime.Scheme]*gpu.Kind
 	every uint64 // results to a check; 0: none
 
+	signs   bool
+	several bool // there is more than one device
+
+	standIns chan struct{} // has room for as many requests as the CPU takes on when batches are full
+
 	results atomic.Uint64 // of devices
 
 	full, unavailable, late, faulted atomic.Uint64
 	checked, mismatches              atomic.Uint64
 }
 
-// deviceOperations are the devices' operations by ours.
-var deviceOperations = [operations]gpu.Operation{
-	opGenerateKey: gpu.KeyGen, opEncapsulate: gpu.Encaps, opDecapsulate: gpu.Decaps, opServerExchange: gpu.Encaps, opClientFinish: gpu.Decaps,
+// newGPUEngine returns an engine that has yet to be opened.
+func newGPUEngine(cpu *cpuEngine, log *slog.Logger) *gpuEngine {
+	return &gpuEngine{cpu: cpu, log: log, standIns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 }
 
 // openGPU opens the devices that cfg names; cpu stands in for them.
@@ -41,7 +48,8 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	if cfg.Schemes == nil {
 		cfg.Schemes = schemes
 	}
-	e := &gpuEngine{cpu: cpu, log: log}
+	e := newGPUEngine(cpu, log)
+	e.signs = cfg.Sign && !fips140.Enabled()
 	switch {
 	case cfg.CheckEvery == 0:
 		e.every = DefaultCheckEvery
@@ -62,32 +70,43 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 		}
 		c.Probes = append(c.Probes, probes...)
 	}
-	if err := e.open(c); err != nil {
-		return nil, err
-	}
-	for op := range operations {
-		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
-		for i, s := range cfg.Schemes {
-			k, err := e.gpu.Kind(c.Sets[i], deviceOperations[op])
-			if err != nil {
-				return nil, errors.Join(err, e.gpu.Close())
-			}
-			e.kinds[op][s] = k
+	if e.signs {
+		probe, err := signingProbe()
+		if err != nil {
+			return nil, fmt.Errorf("provider: %w", err)
 		}
+		c.Sign, c.Probes = true, append(c.Probes, probe)
+	}
+	if err := e.open(c, cfg.Schemes); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
 
-// open opens the devices and tells a machine without any from a fault.
-func (e *gpuEngine) open(c gpu.Config) (err error) {
+// open opens the devices for the parameter sets, and tells a machine without any
+// from a fault.
+func (e *gpuEngine) open(c gpu.Config, sets []*ctruprime.Scheme) (err error) {
 	e.gpu, err = gpu.Open(c)
 	switch {
 	case errors.Is(err, driver.ErrNoDriver), errors.Is(err, driver.ErrNoDevice):
 		return fmt.Errorf("%w: %w", errNoGPU, err)
 	case errors.Is(err, gpu.ErrConfig):
 		return fmt.Errorf("%w: %w", errConfig, err)
+	case err != nil:
+		return err
 	}
-	return err
+	e.several = len(e.gpu.Stats()) > 1
+	for op := range operations {
+		e.kinds[op] = make(map[*ctruprime.Scheme]*gpu.Kind)
+		for i, s := range sets {
+			k, err := e.gpu.Kind(c.Sets[i], deviceOperations[op])
+			if err != nil {
+				return errors.Join(err, e.gpu.Close())
+			}
+			e.kinds[op][s] = k
+		}
+	}
+	return nil
 }
 
 // degree returns the number in a parameter set's name.
@@ -100,30 +119,6 @@ func degree(s *ctruprime.Scheme) (n int, err error) {
 	return 0, fmt.Errorf("%w: Schemes holds an unknown parameter set; use ctruprime.Scheme653(), Scheme761() or Scheme1277()", errConfig)
 }
 
-// probes returns one operation of each kind with the CPU's result.
-func probes(s *ctruprime.Scheme, n int) ([]gpu.Probe, error) {
-	seed := make([]byte, ctruprime.KeySeedSize)
-	sk := make([]byte, s.PrivateKeySize())
-	ct, ss := make([]byte, s.CiphertextSize()), make([]byte, s.SharedKeySize())
-	for i := range seed {
-		seed[i] = byte(i)
-	}
-	if err := s.GenerateKeyBytes(sk, seed); err != nil {
-		return nil, err
-	}
-	pk := s.PublicKeyOf(sk)
-	if err := s.EncapsulateBytes(ct, ss, pk, seed[:ctruprime.SeedSize]); err != nil {
-		return nil, err
-	}
-	return []gpu.Probe{
-		{Set: n, Operation: gpu.KeyGen, Input: seed, Output: sk},
-		{Set: n, Operation: gpu.Encaps, Input: join(pk, seed[:ctruprime.SeedSize]), Output: join(ct, ss)},
-		{Set: n, Operation: gpu.Decaps, Input: join(sk, ct), Output: ss},
-	}, nil
-}
-
-func join(a, b []byte) []byte { return append(bytes.Clone(a), b...) }
-
 func (*gpuEngine) name() string { return string(EngineGPU) }
 
 func (e *gpuEngine) close() {
@@ -135,12 +130,18 @@ func (e *gpuEngine) close() {
 func (e *gpuEngine) available() bool { return e.gpu.Available() }
 
 func (e *gpuEngine) latency(r *request) (latency, bool) {
-	k := e.kinds[r.op][r.scheme]
+	if r.op == opSign {
+		return latencyOf(e.gpu.SigningLatency()), e.signs
+	}
+	k := e.kind(r)
 	if k == nil {
 		return latency{}, false
 	}
-	l := e.gpu.Latency(k)
-	return latency{l.Mean, l.Base, l.Row}, true
+	return latencyOf(e.gpu.Latency(k)), true
+}
+
+func latencyOf(l gpu.Latency) latency {
+	return latency{mean: l.Mean, base: l.Base, each: l.Row, flight: l.Flight}
 }
 
 func (e *gpuEngine) keyGroup() int {
@@ -162,63 +163,104 @@ func (e *gpuEngine) stats(st *Stats) {
 // as there is room for, and what finds none goes to the CPU.
 func (e *gpuEngine) serve(ctx context.Context, batch []request) {
 	if len(batch) == 1 {
-		if !e.one(ctx, &batch[0]) {
-			e.cpu.serve(ctx, batch)
-		}
+		e.one(ctx, batch)
 		return
 	}
 	f := flight{engine: e, ctx: ctx}
 	defer f.abandon()
 	for len(batch) > 0 {
 		n := 1
-		for n < len(batch) && batch[n].op == batch[0].op && batch[n].scheme == batch[0].scheme {
+		for n < len(batch) && batch[n].op == batch[0].op && batch[n].scheme == batch[0].scheme && batch[n].key == batch[0].key {
 			n++
 		}
 		f.run(batch[:n])
 		batch = batch[n:]
 	}
 	f.land(0)
+	f.again()
 	f.serveRest()
 }
 
-// one carries out a request, unless it reports false: then the CPU must.
-func (e *gpuEngine) one(ctx context.Context, r *request) bool {
-	k := e.kinds[r.op][r.scheme]
+// one carries out a batch of one request.
+func (e *gpuEngine) one(ctx context.Context, batch []request) {
+	r := &batch[0]
+	k := e.kind(r)
 	if k == nil || !packed(r) {
-		return false
+		e.cpu.serve(ctx, batch)
+		return
 	}
 	if ctx.Err() != nil {
 		r.err = context.Cause(ctx)
-		return true
+		return
 	}
 	t, err := e.gpu.Reserve(k, 1)
-	if err != nil {
-		e.countReason(err, 1)
-		return false
+	if err == gpu.ErrBusy {
+		if t, err = e.await(ctx, k); err == gpu.ErrBusy {
+			defer func() { <-e.standIns }()
+		}
 	}
-	defer t.Release()
-	fill(t.Input(0), r)
-	t.Submit()
-	if r.err = classical(r); r.err != nil {
-		return true
+	if err == nil {
+		err = e.ride(ctx, r, &t)
 	}
-	switch err := t.Wait(ctx); {
+	if err == gpu.ErrFault && e.several {
+		if t, none := e.gpu.Reserve(k, 1); none == nil {
+			err = e.ride(ctx, r, &t) // on another
+		}
+	}
+	switch {
 	case err == nil:
-		e.accept(r, &t, 0)
 	case ctx.Err() != nil:
 		r.err = context.Cause(ctx)
 	default:
 		e.countReason(err, 1)
-		e.encapsulate(r)
+		e.cpu.serve(ctx, batch)
 	}
-	return true
 }
 
-// encapsulate has the CPU do what a device did not.
-func (e *gpuEngine) encapsulate(r *request) {
-	piece := []request{*r}
-	e.cpu.encapsulations(piece)
-	r.err = piece[0].err
+// ride carries out a request in a row that was reserved for it.
+func (e *gpuEngine) ride(ctx context.Context, r *request, t *gpu.Ticket) error {
+	defer t.Release()
+	fill(t.Input(0), r)
+	t.Submit()
+	err := t.Wait(ctx)
+	if err == nil {
+		e.accept(r, t, 0)
+	}
+	return err
+}
+
+// fullPatience is how long a request waits for room in a batch before the CPU is
+// asked to stand in: the time of several batches.
+const fullPatience = 5 * time.Millisecond
+
+// await reserves a row when all batches were full. A batch is full of callers that
+// have their results but were given no processor yet to take them; were its
+// processors busy with what others need not have left to the CPU, there would soon be
+// no room at all. So whoever finds none waits, and while there still is none
+// the CPU stands in for a few at a time: then the error is ErrBusy, and standIns
+// holds a token of the caller's.
+func (e *gpuEngine) await(ctx context.Context, k *gpu.Kind) (gpu.Ticket, error) {
+	patience := time.NewTimer(fullPatience)
+	defer patience.Stop()
+	var standIns chan<- struct{} // nil while there is patience left
+	for {
+		room := e.gpu.Room()
+		if ctx.Err() != nil {
+			return gpu.Ticket{}, context.Cause(ctx)
+		}
+		t, err := e.gpu.Reserve(k, 1)
+		if err != gpu.ErrBusy {
+			return t, err
+		}
+		select {
+		case <-room:
+		case <-patience.C:
+			standIns = e.standIns
+		case standIns <- struct{}{}:
+			return t, gpu.ErrBusy
+		case <-ctx.Done(): // the next round returns
+		}
+	}
 }
 
 // packed says whether all that a row needs is there in bytes.
@@ -232,19 +274,6 @@ func packed(r *request) bool {
 	return true
 }
 
-// fill writes a request's input row; package kernels says what is in it.
-func fill(row []byte, r *request) {
-	pk, seed, ct, _ := kemParts(r)
-	switch deviceOperations[r.op] {
-	case gpu.KeyGen:
-		copy(row, r.own)
-	case gpu.Encaps:
-		copy(row[copy(row, pk):], seed)
-	case gpu.Decaps:
-		copy(row[copy(row, r.own):], ct)
-	}
-}
-
 // accept takes a row's result over. What the device says is invalid the CPU looks
 // at again, since its word goes to the peer, and so it does at one result in so
 // many: where the two differ, the device is not used any more.
@@ -252,38 +281,27 @@ func (e *gpuEngine) accept(r *request, t *gpu.Ticket, i int) {
 	output, invalid := t.Output(i), t.Status(i) != 0
 	n := e.results.Add(1)
 	if invalid || e.every != 0 && n%e.every == 0 {
-		e.check(r, output, invalid, t.Device())
+		check := e.check
+		if r.op == opSign {
+			check = e.checkSignature
+		}
+		check(r, output, invalid, t.Device())
 		return
 	}
 	take(r, output)
 	r.device = true
 }
 
-// take copies an output row to where the request wants it.
-func take(r *request, output []byte) {
-	_, _, ct, ss := kemParts(r)
-	switch deviceOperations[r.op] {
-	case gpu.KeyGen:
-		copy(r.out, output)
-	case gpu.Encaps:
-		copy(ss, output[copy(ct, output):])
-	case gpu.Decaps:
-		copy(ss, output)
-	}
-}
-
 // check computes a request on the CPU, whose result counts, and compares.
 func (e *gpuEngine) check(r *request, output []byte, invalid bool, device int) {
 	e.checked.Add(1)
-	e.encapsulate(r)
+	e.recompute(r)
 	same := invalid == (r.err != nil)
 	if same && !invalid {
-		made := *r
-		made.out = make([]byte, len(r.out))
-		defer clear(made.out)
-		copy(made.out, r.out)
-		take(&made, output)
-		same = bytes.Equal(made.out, r.out)
+		want := make([]byte, len(output))
+		defer clear(want)
+		spell(want, r)
+		same = bytes.Equal(output, want)
 	}
 	if same {
 		r.device = r.err == nil
@@ -291,6 +309,13 @@ func (e *gpuEngine) check(r *request, output []byte, invalid bool, device int) {
 	}
 	e.mismatches.Add(1)
 	e.gpu.Refuse(device, fmt.Errorf("%s of %s", r.op, r.scheme.Name()))
+}
+
+// recompute has the CPU carry out a request after all.
+func (e *gpuEngine) recompute(r *request) {
+	piece := []request{*r}
+	e.cpu.compute(piece)
+	r.err = piece[0].err
 }
 
 func (e *gpuEngine) countReason(err error, n int) {
@@ -312,6 +337,9 @@ type flight struct {
 	ctx    context.Context
 	legs   []leg
 	rest   []*request // for the CPU
+
+	returned [][]request // by a device that failed, for another
+	last     bool        // what is returned now is for the CPU
 }
 
 // A leg is the requests that hold the rows of a ticket.
@@ -323,7 +351,7 @@ type leg struct {
 // run sends requests of one kind, waiting for earlier ones where there is no room.
 func (f *flight) run(batch []request) {
 	e := f.engine
-	k := e.kinds[batch[0].op][batch[0].scheme]
+	k := e.kind(&batch[0])
 	for len(batch) > 0 {
 		n := 0 // that can go
 		for k != nil && n < len(batch) && packed(&batch[n]) {
@@ -357,9 +385,6 @@ func (f *flight) send(t gpu.Ticket, batch []request) {
 		fill(ticket.Input(i), &batch[i])
 	}
 	ticket.Submit()
-	for i := range batch {
-		batch[i].err = classical(&batch[i])
-	}
 }
 
 // abandon gives back what a panic has left.
@@ -387,19 +412,28 @@ func (f *flight) land(left int) {
 func (f *flight) landOne(l *leg) {
 	defer l.ticket.Release()
 	err := l.ticket.Wait(f.ctx)
-	if err != nil && f.ctx.Err() == nil {
+	switch {
+	case err == nil:
+		for i := range l.batch {
+			f.engine.accept(&l.batch[i], &l.ticket, i)
+		}
+		return
+	case err == gpu.ErrFault && f.engine.several && !f.last:
+		f.returned = append(f.returned, l.batch)
+		return
+	case f.ctx.Err() == nil:
 		f.engine.countReason(err, len(l.batch))
 	}
-	for i := range l.batch {
-		r := &l.batch[i]
-		switch {
-		case r.err != nil: // of the classical half
-		case err == nil:
-			f.engine.accept(r, &l.ticket, i)
-		default:
-			f.leave(l.batch[i : i+1])
-		}
+	f.leave(l.batch)
+}
+
+// again sends what a device returned to the others.
+func (f *flight) again() {
+	f.last = true
+	for _, batch := range f.returned {
+		f.run(batch)
 	}
+	f.land(0)
 }
 
 // serveRest has the CPU carry out what the devices did not.

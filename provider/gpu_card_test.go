@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -104,6 +103,15 @@ func measureLoad(b *testing.B, p *Provider, of []*ctruprime.Scheme, callers int)
 		b.Fatal(err)
 	}
 	pk := s.PublicKeyOf(sk)
+	measureCalls(b, p, callers, func() error {
+		_, _, err := p.Encapsulate(context.Background(), s, pk)
+		return err
+	})
+}
+
+// measureCalls reports what a call takes when so many callers make it without a
+// pause.
+func measureCalls(b *testing.B, p *Provider, callers int, call func() error) {
 	var served atomic.Uint64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -112,7 +120,7 @@ func measureLoad(b *testing.B, p *Provider, of []*ctruprime.Scheme, callers int)
 	for range callers {
 		wg.Go(func() {
 			for !stop.Load() {
-				if _, _, err := p.Encapsulate(context.Background(), s, pk); err != nil {
+				if err := call(); err != nil {
 					b.Error(err)
 					return
 				}
@@ -134,15 +142,6 @@ func measureLoad(b *testing.B, p *Provider, of []*ctruprime.Scheme, callers int)
 		b.ReportMetric(float64(d.LatencyP99.Nanoseconds())/1e3, "us-p99")
 		b.ReportMetric(100*float64(st.Served)/n, "%by-gpu")
 	}
-}
-
-// processorTime is what this process has used of all processors.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkCardIdle reports the share of one processor that an open provider uses

@@ -42,16 +42,6 @@ func checkExchange(t *testing.T, s *ctruprime.Scheme, c client, serverShare, sec
 	}
 }
 
-// ownClient is newClient without the Provider.
-func ownClient(t *testing.T, s *ctruprime.Scheme) client {
-	t.Helper()
-	sk, x := make([]byte, s.PrivateKeySize()), x25519Key(t)
-	if err := s.GenerateKeyBytes(sk, random(ctruprime.KeySeedSize)); err != nil {
-		t.Fatal(err)
-	}
-	return client{x, sk, join(x.PublicKey().Bytes(), s.PublicKeyOf(sk))}
-}
-
 // exchanges runs complete exchanges from many goroutines at once, all of which
 // must come to the same secret on both sides.
 func exchanges(t *testing.T, p *Provider, s *ctruprime.Scheme, callers, each int) {

@@ -5,6 +5,7 @@ package provider
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
@@ -51,21 +52,26 @@ func TestGPUEqualsCPU(t *testing.T) {
 	_, cfg := simulated(t)
 	cfg.GPU.Schemes = nil
 	p := openTest(t, cfg)
-	e := p.engine
+	e := p.engine.(*gpuEngine)
 	cpu := &cpuEngine{log: slog.Default()}
+	routed := newRouter(&cpuEngine{log: slog.Default()}, e)
+	routed.onCPU.Store(100) // a load at which it chooses the GPU
 	for _, s := range sets {
 		for op := range operations {
 			mine, want := requestFor(t, s, op), request{}
 			want = mine
 			want.out = make([]byte, len(mine.out))
-			e.serve(t.Context(), []request{mine})
-			batch := []request{mine}
-			e.serve(t.Context(), batch)
 			cpuBatch := []request{want}
 			cpu.serve(t.Context(), cpuBatch)
-			if batch[0].err != nil || cpuBatch[0].err != nil || !batch[0].device || !bytes.Equal(batch[0].out, want.out) {
-				t.Errorf("%s of %s: %v, %v; made by a device: %v; equal: %v", op, s.Name(), batch[0].err, cpuBatch[0].err, batch[0].device,
-					bytes.Equal(batch[0].out, want.out))
+			settle(routed, routed.route(&mine))
+			for _, e := range []engine{e, routed} {
+				batch := []request{mine}
+				clear(mine.out)
+				e.serve(t.Context(), batch)
+				if batch[0].err != nil || cpuBatch[0].err != nil || !batch[0].device || !bytes.Equal(batch[0].out, want.out) {
+					t.Errorf("%s of %s: %s: %v, %v; made by a device: %v; equal: %v", op, s.Name(), e.name(), batch[0].err, cpuBatch[0].err, batch[0].device,
+						bytes.Equal(batch[0].out, want.out))
+				}
 			}
 		}
 	}
@@ -102,10 +108,10 @@ func requestFor(t *testing.T, s *ctruprime.Scheme, op operation) request {
 	return r
 }
 
-// Thousands of exchanges that wait for a device are served in a few large
+// A thousand exchanges that wait for a device are served in a few large
 // batches, and one alone in a batch of one.
 func TestManyExchangesFewBatches(t *testing.T) {
-	const exchanges = 4096
+	const exchanges = 1024
 	sim, cfg := simulated(t)
 	cfg.GPU.Capacity = exchanges
 	p := openTest(t, cfg)
@@ -159,7 +165,7 @@ func TestGPUFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			sim.FailCall(0, call, site, 1, int(driver.ErrInvalidValue), false)
-			exchanges(t, p, s, 3, 2)
+			exchanges(t, p, s, 3, 1)
 			fired := sim.LastFault() != ""
 			if fired {
 				await(t, "the device is open again", func() bool { d := p.Stats().GPU.Devices[0]; return d.State == "open" && d.Reopened == d.Faults })
@@ -262,6 +268,24 @@ func TestSilentCorruption(t *testing.T) {
 	}
 }
 
+// A check looks at every part of an exchange's result.
+func TestSilentCorruptionOfExchanges(t *testing.T) {
+	s := sets[0]
+	const statuses = 256 // bytes in front of a batch of one's output
+	for part, at := range map[string]int{"public key": 3, "X25519 secret": 32 + 31, "ciphertext": 64 + 10, "shared key": 64 + s.CiphertextSize() + 7} {
+		t.Run(part, func(t *testing.T) {
+			sim, cfg := simulated(t)
+			cfg.GPU.CheckEvery = 1
+			p := openTest(t, cfg)
+			sim.CorruptCopy(0, 0, simctl.Forever, uint64(statuses+at), 0x04)
+			exchanges(t, p, s, 1, 1)
+			if st := p.Stats().GPU; st.Mismatches != 1 || !strings.Contains(st.Devices[0].LastError, "server-exchange of CTRU-Prime-653") {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
 // A status that the device makes up is not believed.
 func TestCorruptStatus(t *testing.T) {
 	sim, cfg := simulated(t)
@@ -294,8 +318,64 @@ func TestGPUPeerFaults(t *testing.T) {
 	if _, err := p.Decapsulate(t.Context(), s, badKey, make([]byte, s.CiphertextSize())); !errors.Is(err, ctruprime.ErrPrivateKey) || errors.As(err, &peer) {
 		t.Errorf("%v, want ErrPrivateKey", err)
 	}
-	if st := p.Stats().GPU; st.Mismatches != 0 || st.Checked != 2 {
+	if st := p.Stats().GPU; st.Mismatches != 0 || st.Checked != 3 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Bad shares in the midst of a batch are told their fault, and nobody else is.
+func TestGPUPeerFaultsAmongOthers(t *testing.T) {
+	sim, cfg := simulated(t)
+	p := openTest(t, cfg)
+	s := sets[0]
+	c := ownClient(t, s)
+	share, want, err := p.ServerExchange(t.Context(), s, c.share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order8, err := hex.DecodeString("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowOrder := [][]byte{make([]byte, 32), append([]byte{1}, make([]byte, 31)...), order8}
+	badKey := join(c.share[:32], bytes.Repeat([]byte{0xff}, s.PublicKeySize()))
+	sim.Hold(0, true)
+	var wg sync.WaitGroup
+	server := func(share []byte, bad bool) {
+		wg.Go(func() {
+			answer, secret, err := p.ServerExchange(context.Background(), s, share)
+			if peer := new(PeerError); errors.As(err, &peer) != bad || !bad && err != nil {
+				t.Errorf("server: %v; a bad share: %v", err, bad)
+			} else if !bad {
+				checkExchange(t, s, c, answer, secret)
+			}
+		})
+	}
+	finish := func(share []byte, bad bool) {
+		wg.Go(func() {
+			secret, err := p.ClientFinish(context.Background(), s, c.x, c.sk, share)
+			if peer := new(PeerError); errors.As(err, &peer) != bad || !bad && (err != nil || !bytes.Equal(secret, want)) {
+				t.Errorf("client: %v; a bad share: %v", err, bad)
+			}
+		})
+	}
+	const good = 4
+	for range good {
+		server(c.share, false)
+		finish(share, false)
+	}
+	server(badKey, true)
+	for _, u := range lowOrder {
+		server(join(u, c.share[32:]), true)
+		finish(join(u, share[32:]), true)
+	}
+	await(t, "all calls in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == 2*good+1+2*len(lowOrder) })
+	sim.Hold(0, false)
+	wg.Wait()
+	for op, faults := range map[operation]int{opServerExchange: 1 + len(lowOrder), opClientFinish: len(lowOrder)} {
+		if st := operationStats(p, s, op); st.PeerFaults != uint64(faults) || st.ByGPU != st.Served || st.Served < good || st.Failures != 0 {
+			t.Errorf("%+v", st)
+		}
 	}
 }
 
@@ -336,7 +416,51 @@ func TestGPUCancel(t *testing.T) {
 	}
 }
 
-// Where every batch is full, the CPU serves at once.
+// Where every batch is full, who comes waits for room, and the CPU stands in for no
+// more than it takes on.
+func TestGPUWaitsForRoom(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.GPU.Capacity, cfg.GPU.Buffers = 1, 2
+	p := openTest(t, cfg)
+	e := p.engine.(*gpuEngine)
+	for range cap(e.standIns) {
+		e.standIns <- struct{}{}
+	}
+	s := sets[0]
+	c := ownClient(t, s)
+	sim.Hold(0, true)
+	var wg sync.WaitGroup
+	const callers = 6
+	for range callers {
+		wg.Go(func() {
+			share, secret, err := p.ServerExchange(context.Background(), s, c.share)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			checkExchange(t, s, c, share, secret)
+		})
+	}
+	cause := errors.New("the handshake's deadline")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	await(t, "a call in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == 1 })
+	wg.Go(func() {
+		if _, _, err := p.ServerExchange(ctx, s, c.share); !errors.Is(err, cause) {
+			t.Errorf("%v, want the cause", err)
+		}
+	})
+	cancel(cause)
+	sim.Hold(0, false)
+	wg.Wait()
+	if st := operationStats(p, s, opServerExchange); st.ByGPU != callers || st.Served != callers || p.Stats().GPU.Full != 0 {
+		t.Errorf("%+v", st)
+	}
+	if n := len(e.standIns); n != cap(e.standIns) {
+		t.Errorf("%d of %d stand-ins are left", n, cap(e.standIns))
+	}
+}
+
+// Where every batch stays full, the CPU stands in.
 func TestGPUFull(t *testing.T) {
 	sim, cfg := simulated(t)
 	cfg.GPU.Capacity, cfg.GPU.Buffers = 1, 2
@@ -361,6 +485,9 @@ func TestGPUFull(t *testing.T) {
 	checkExchange(t, s, c, share, secret)
 	if st := p.Stats().GPU; st.Full != 1 {
 		t.Errorf("%+v", st)
+	}
+	if n := len(p.engine.(*gpuEngine).standIns); n != 0 {
+		t.Errorf("%d requests still pass for the CPU's", n)
 	}
 	sim.Hold(0, false)
 	wg.Wait()

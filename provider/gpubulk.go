@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ctrutls/ctrutls/gpu"
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
 // pin implements engine.
@@ -38,64 +39,62 @@ func (e *gpuEngine) install(k *BulkKeys) error {
 }
 
 // bulk implements engine.
-func (e *gpuEngine) bulk(ctx context.Context, b *Bulk, s *seeder) (byGPU int, err error) {
+func (e *gpuEngine) bulk(ctx context.Context, b *Bulk, s *seeder) (bulkCounts, error) {
 	kind := e.kinds[bulkOperations[b.Operation]][b.Scheme]
 	if kind == nil {
 		return e.cpu.bulk(ctx, b, s)
 	}
 	c := newChecker(e, b)
-	job := &gpu.Job{Kind: kind, Rows: b.Rows, Input: b.Input, Output: b.Output, Status: b.Status, Index: b.Index, Before: s.await, After: c.sample}
+	job := &gpu.Job{Kind: kind, Rows: b.Rows, Input: b.Input, Output: b.Output, Status: b.Status, Index: b.Index, Before: s.await, After: c.chunk}
 	if b.Keys != nil {
 		job.Table = b.Keys.table.(*gpu.Table)
 	}
-	err = e.gpu.Run(ctx, job)
+	pending, err := e.gpu.Run(ctx, job)
 	c.stop()
 	switch {
 	case errors.Is(err, gpu.ErrLost):
-		return 0, ErrMemoryLost
+		return bulkCounts{}, ErrMemoryLost
 	case err != nil:
-		return 0, fmt.Errorf("provider: %w", err)
+		return bulkCounts{}, fmt.Errorf("provider: %w", err)
+	case c.wrong.Load():
+		e.faulted.Add(uint64(b.Rows))
+		return e.cpu.bulk(ctx, b, s)
+	case pending == 0:
+		return bulkCounts{byGPU: b.Rows, invalid: int(c.invalid.Load())}, nil
 	}
-	for i := range b.Rows {
-		if b.status(i) == BulkInvalidKey { // the device's word alone does not count
-			c.row(i, gpuOfNone)
-		}
-	}
-	wrong := c.wrong.Load()
-	wanted := func(i int) bool { return wrong || b.status(i) == gpu.StatusPending }
-	left := 0
-	for i := range b.Rows {
-		if wanted(i) {
-			left++
-		}
-	}
-	e.faulted.Add(uint64(left))
-	return b.Rows - left, e.cpu.rows(ctx, b, s, wanted)
+	e.faulted.Add(uint64(pending))
+	invalid, err := e.cpu.rows(ctx, b, s, func(i int) bool { return b.status(i) == gpu.StatusPending })
+	return bulkCounts{byGPU: b.Rows - pending, invalid: int(c.invalid.Load()) + invalid}, err
 }
 
-// gpuOfNone is a device's number where it is not known which one made a row.
-const gpuOfNone = -1
-
-// A checker computes a share of a Bulk's rows again, on processors of its own.
+// A checker looks at each chunk that a device has computed, and computes a share of
+// its rows again, on processors of its own.
 type checker struct {
 	engine  *gpuEngine
 	bulk    *Bulk
 	samples chan sample
 	running sync.WaitGroup
+	invalid atomic.Int64 // rows with an invalid key, by the devices' word
 	wrong   atomic.Bool
-	devices sync.Map // that took part
 }
 
-// A sample is a row to check and the device that made it.
-type sample struct{ row, device int }
+// A sample is rows to check, at most sampleRows, and the device that made them.
+type sample struct {
+	rows   []int
+	device int
+}
+
+// sampleRows is how many keys the CPU makes best at once, which without company cost
+// eight times as much.
+const sampleRows = ctruprime.MaxKeyGroup
 
 func newChecker(e *gpuEngine, b *Bulk) *checker {
 	n := max(runtime.GOMAXPROCS(0)/2, 1)
-	c := &checker{engine: e, bulk: b, samples: make(chan sample, 64*n)}
+	c := &checker{engine: e, bulk: b, samples: make(chan sample, 2*n)}
 	for range n {
 		c.running.Go(func() {
 			for s := range c.samples {
-				c.row(s.row, s.device)
+				c.check(s)
 			}
 		})
 	}
@@ -107,46 +106,82 @@ func (c *checker) stop() {
 	c.running.Wait()
 }
 
-// sample picks rows of a chunk that a device has computed, so that every so many
-// results of all are checked.
-func (c *checker) sample(first, n, device int) {
+// chunk picks rows of a chunk that a device has computed: so that every so many
+// results of all are checked, and all that are said to have an invalid key, for
+// which the device's word alone does not count.
+func (c *checker) chunk(first, n, device int) {
 	e := c.engine
-	c.devices.Store(device, nil)
-	end := e.results.Add(uint64(n))
-	if e.every == 0 {
-		return
+	picked := sample{device: device}
+	pick := func(row int) {
+		picked.rows = append(picked.rows, row)
+		if len(picked.rows) == sampleRows {
+			c.samples <- picked
+			picked.rows = nil
+		}
 	}
-	start := end - uint64(n)
-	for at := start + e.every - start%e.every; at <= end; at += e.every {
-		c.samples <- sample{first + int(at-start) - 1, device}
+	end := e.results.Add(uint64(n))
+	if e.every != 0 {
+		start := end - uint64(n)
+		for at := start + e.every - start%e.every; at <= end; at += e.every {
+			pick(first + int(at-start) - 1)
+		}
+	}
+	if !allZero(c.bulk.Status[bulkStatusSize*first : bulkStatusSize*(first+n)]) {
+		for i := first; i < first+n; i++ {
+			if c.bulk.status(i) != BulkDone {
+				c.invalid.Add(1)
+				pick(i)
+			}
+		}
+	}
+	if len(picked.rows) > 0 {
+		c.samples <- picked
 	}
 }
 
-// row computes a row again and compares.
-func (c *checker) row(i, device int) {
+// zeros is what statuses are compared with; they are none of them secret.
+var zeros [1 << 16]byte
+
+// allZero is fast where almost all are: it is between a device and its next chunk.
+func allZero(b []byte) bool {
+	for ; len(b) > len(zeros); b = b[len(zeros):] {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
+			return false
+		}
+	}
+	return bytes.Equal(b, zeros[:len(b)])
+}
+
+// check computes rows again and compares.
+func (c *checker) check(s sample) {
 	e, b := c.engine, c.bulk
-	e.checked.Add(1)
-	made := b.request(i)
-	again := made
-	again.out = make([]byte, len(made.out))
-	defer clear(again.out)
-	again.err = encapsulation(&again)
-	if again.err != nil {
-		clear(again.out)
+	e.checked.Add(uint64(len(s.rows)))
+	again := make([]request, len(s.rows))
+	for j, i := range s.rows {
+		again[j] = b.request(i)
+		again[j].out = make([]byte, len(again[j].out))
 	}
-	if invalid := b.status(i) != BulkDone; invalid == (again.err != nil) && bytes.Equal(again.out, made.out) {
-		return
+	for _, piece := range cut(again) {
+		e.cpu.piece(context.Background(), piece)
 	}
+	for j, i := range s.rows {
+		r := &again[j]
+		if r.err != nil {
+			clear(r.out)
+		}
+		invalid := b.status(i) != BulkDone
+		if invalid != (r.err != nil) || !bytes.Equal(r.out, row(b.Output, b.OutputSize(), i)) {
+			c.refuse(s.device)
+		}
+		clear(r.out)
+	}
+}
+
+// refuse takes note of a wrong row.
+func (c *checker) refuse(device int) {
+	e, b := c.engine, c.bulk
 	if c.wrong.CompareAndSwap(false, true) {
 		e.mismatches.Add(1)
 	}
-	reason := fmt.Errorf("bulk %s of %s", made.op, made.scheme.Name())
-	if device != gpuOfNone {
-		e.gpu.Refuse(device, reason)
-		return
-	}
-	c.devices.Range(func(d, _ any) bool {
-		e.gpu.Refuse(d.(int), reason)
-		return true
-	})
+	e.gpu.Refuse(device, fmt.Errorf("bulk %s of %s", bulkOperations[b.Operation], b.Scheme.Name()))
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type keyPool struct {
 	closed  bool
 	stock   [][]byte
 	waiters []chan keyOrError // in order of arrival; each has room for one result
+	filling []chan struct{}   // closed once there is nothing to do
 
 	handedOut, generated, waits atomic.Uint64
 }
@@ -84,6 +86,31 @@ func (k *keyPool) take(ctx context.Context) ([]byte, error) {
 	case <-ctx.Done():
 		k.abandon(w)
 		return nil, context.Cause(ctx)
+	}
+}
+
+// fill waits until the stock is full, but for less than a group.
+func (k *keyPool) fill(ctx context.Context) error {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return ErrClosed
+	}
+	k.start.Do(func() { go k.run() })
+	full := make(chan struct{})
+	k.filling = append(k.filling, full)
+	k.mu.Unlock()
+	k.signal()
+	select {
+	case <-full:
+		return nil
+	case <-k.ctx.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.filling = slices.DeleteFunc(k.filling, func(o chan struct{}) bool { return o == full })
+		return context.Cause(ctx)
 	}
 }
 
@@ -151,7 +178,8 @@ func (k *keyPool) run() {
 }
 
 // demand says how many keys to make next: one for each caller that waits, as
-// many as the engine can make at once; else a group, where the stock is low.
+// many as the engine can make at once; else a group, where the stock is low. If it is
+// not, who waits for that is told.
 func (k *keyPool) demand() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,6 +189,10 @@ func (k *keyPool) demand() int {
 	if len(k.stock) < k.lowWater() || len(k.stock) == 0 {
 		return min(ctruprime.MaxKeyGroup, k.size-len(k.stock))
 	}
+	for _, full := range k.filling {
+		close(full)
+	}
+	k.filling = nil
 	return 0
 }
 

@@ -274,3 +274,60 @@ func TestKeyPoolCloseWhileWaiting(t *testing.T) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
 }
+
+// FillKeyPool waits until the pool has nothing left to do, and no longer.
+func TestFillKeyPool(t *testing.T) {
+	s := ctruprime.Scheme653()
+	level := func(p *Provider) int {
+		for _, pool := range p.Stats().KeyPools {
+			if pool.Scheme == s.Name() {
+				return pool.Level
+			}
+		}
+		return 0
+	}
+	p := openTest(t, Config{KeyPoolSize: 70})
+	for range 2 { // filled, and full already
+		if err := p.FillKeyPool(context.Background(), s); err != nil {
+			t.Fatal(err)
+		}
+		if n := level(p); n < 70-ctruprime.MaxKeyGroup {
+			t.Errorf("%d keys of 70", n)
+		}
+	}
+	if err := openTest(t, Config{KeyPoolSize: -1}).FillKeyPool(context.Background(), s); err != nil {
+		t.Errorf("without a pool: %v", err)
+	}
+	p.Close()
+	if err := p.FillKeyPool(context.Background(), s); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestFillKeyPoolEnds with its context, and with the pool.
+func TestFillKeyPoolEnds(t *testing.T) {
+	s := ctruprime.Scheme653()
+	g := newGate()
+	p, _ := openWith(t, Config{KeyPoolSize: 4}, slog.Default(), g.before)
+	ctx, cancel := context.WithCancel(context.Background())
+	filled := make(chan error)
+	go func() { filled <- p.FillKeyPool(ctx, s) }()
+	<-g.sizes // the engine has the first group and keeps it
+	cancel()
+	if err := <-filled; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	go func() { filled <- p.FillKeyPool(context.Background(), s) }()
+	for pool := p.pools[s]; ; runtime.Gosched() {
+		pool.mu.Lock()
+		n := len(pool.filling)
+		pool.mu.Unlock()
+		if n == 1 {
+			break
+		}
+	}
+	p.Close()
+	if err := <-filled; !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}

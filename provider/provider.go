@@ -47,7 +47,10 @@ type Provider struct {
 	engine  engine
 	pools   map[*ctruprime.Scheme]*keyPool
 	stats   map[*ctruprime.Scheme]*counters
-	schemes []*ctruprime.Scheme
+	signing counts
+	// adopting is whether a key is being made known to the devices.
+	adopting atomic.Bool
+	schemes  []*ctruprime.Scheme
 
 	running   atomic.Int64 // calls in flight, and closedBit
 	idle      chan struct{}
@@ -142,9 +145,10 @@ func (p *Provider) serve(ctx context.Context, batch []request) {
 	}()
 	for i := range batch {
 		r := &batch[i]
-		p.stats[r.scheme].count(r.op, r.err)
+		n := p.counts(r)
+		n.count(r.err)
 		if r.device {
-			p.stats[r.scheme][r.op].byGPU.Add(1)
+			n.byGPU.Add(1)
 		}
 	}
 }
@@ -155,19 +159,44 @@ func (p *Provider) do(ctx context.Context, r request) ([]byte, error) {
 		return nil, ErrClosed
 	}
 	defer p.end()
-	batch := []request{r}
-	batch[0].out = make([]byte, outSize(r.op, r.scheme))
-	p.serve(ctx, batch)
+	batch := batchesOfOne.Get().(*[1]request)
+	defer func() {
+		batch[0] = request{}
+		batchesOfOne.Put(batch)
+	}()
+	out := make([]byte, outSize(r.op, r.scheme))
+	batch[0] = r
+	batch[0].out = out
+	p.serve(ctx, batch[:])
 	if err := batch[0].err; err != nil {
-		clear(batch[0].out)
+		clear(out)
 		return nil, err
 	}
-	return batch[0].out, nil
+	return out, nil
+}
+
+// What a call needs and its caller never sees is used again. An engine touches no
+// request after it has served it.
+var (
+	batchesOfOne = sync.Pool{New: func() any { return new([1]request) }}
+	seeds        = sync.Pool{New: func() any { return new([HybridEncapsulationSeedSize]byte) }}
+)
+
+// drawSeed returns a random seed of the longest kind, for which wipeSeed is to be called.
+func drawSeed() *[HybridEncapsulationSeedSize]byte {
+	seed := seeds.Get().(*[HybridEncapsulationSeedSize]byte)
+	rand.Read(seed[:])
+	return seed
+}
+
+func wipeSeed(seed *[HybridEncapsulationSeedSize]byte) {
+	clear(seed[:])
+	seeds.Put(seed)
 }
 
 // refuse counts and returns the error of a call that the engine never sees.
 func (p *Provider) refuse(s *ctruprime.Scheme, op operation, err error) error {
-	p.stats[s].count(op, err)
+	p.stats[s][op].count(err)
 	return err
 }
 
@@ -194,14 +223,27 @@ func (p *Provider) GenerateKey(ctx context.Context, s *ctruprime.Scheme) (sk []b
 		defer p.end()
 		sk, err := pool.take(ctx)
 		if err != nil {
-			p.stats[s].count(opGenerateKey, err)
+			p.stats[s][opGenerateKey].count(err)
 		}
 		return sk, err
 	}
-	var seed [ctruprime.KeySeedSize]byte
-	rand.Read(seed[:])
-	defer clear(seed[:])
-	return p.do(ctx, request{op: opGenerateKey, scheme: s, own: seed[:]})
+	seed := drawSeed()
+	defer wipeSeed(seed)
+	return p.do(ctx, request{op: opGenerateKey, scheme: s, own: seed[:ctruprime.KeySeedSize]})
+}
+
+// FillKeyPool waits until the pool of s holds all the keys that it makes ahead of need:
+// Config.KeyPoolSize of them, but for less than one group. The pool otherwise begins with
+// the first GenerateKey, and refills in the background. Without a pool there is nothing
+// to wait for.
+func (p *Provider) FillKeyPool(ctx context.Context, s *ctruprime.Scheme) error {
+	if err := p.known(s); err != nil {
+		return err
+	}
+	if pool := p.pools[s]; pool != nil {
+		return pool.fill(ctx)
+	}
+	return nil
 }
 
 // Encapsulate makes a shared key of 32 bytes for the packed public key pk
@@ -214,10 +256,9 @@ func (p *Provider) Encapsulate(ctx context.Context, s *ctruprime.Scheme, pk []by
 	if err := checkPublicKey(s, pk); err != nil {
 		return nil, nil, p.refuse(s, opEncapsulate, err)
 	}
-	var seed [ctruprime.SeedSize]byte
-	rand.Read(seed[:])
-	defer clear(seed[:])
-	return split(s.CiphertextSize())(p.do(ctx, request{op: opEncapsulate, scheme: s, peer: pk, own: seed[:]}))
+	seed := drawSeed()
+	defer wipeSeed(seed)
+	return split(s.CiphertextSize())(p.do(ctx, request{op: opEncapsulate, scheme: s, peer: pk, own: seed[:ctruprime.SeedSize]}))
 }
 
 // Decapsulate returns the shared key of 32 bytes that ct (s.CiphertextSize()
@@ -245,9 +286,8 @@ func (p *Provider) ServerExchange(ctx context.Context, s *ctruprime.Scheme, clie
 	if err := p.known(s); err != nil {
 		return nil, nil, err
 	}
-	var seed [HybridEncapsulationSeedSize]byte
-	rand.Read(seed[:])
-	defer clear(seed[:])
+	seed := drawSeed()
+	defer wipeSeed(seed)
 	return p.serverExchange(ctx, s, clientShare, nil, seed[:])
 }
 

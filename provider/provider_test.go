@@ -59,7 +59,7 @@ func random(n int) []byte {
 	return b
 }
 
-func x25519Key(t *testing.T) *ecdh.PrivateKey {
+func x25519Key(t testing.TB) *ecdh.PrivateKey {
 	t.Helper()
 	x, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
@@ -73,6 +73,16 @@ type client struct {
 	x     *ecdh.PrivateKey
 	sk    []byte
 	share []byte
+}
+
+// ownClient is newClient without the Provider.
+func ownClient(t testing.TB, s *ctruprime.Scheme) client {
+	t.Helper()
+	sk, x := make([]byte, s.PrivateKeySize()), x25519Key(t)
+	if err := s.GenerateKeyBytes(sk, random(ctruprime.KeySeedSize)); err != nil {
+		t.Fatal(err)
+	}
+	return client{x, sk, append(x.PublicKey().Bytes(), s.PublicKeyOf(sk)...)}
 }
 
 func newClient(t *testing.T, p *Provider, s *ctruprime.Scheme) client {

@@ -13,15 +13,16 @@ import (
 type Stats struct {
 	Engine     Engine           // what is there: EngineAuto without a GPU has become EngineCPU
 	Operations []OperationStats // every parameter set and operation, in a fixed order
+	Signatures OperationStats   // of Signers; those that crypto/ecdsa made at once are not counted
 	KeyPools   []KeyPoolStats   // one a parameter set; none without pools
 	GPU        *GPUStats        // nil without a GPU
 	Routing    *RoutingStats    // nil but for EngineAuto with a GPU
 }
 
-// OperationStats counts one operation of one parameter set.
+// OperationStats counts one operation of one parameter set, or signatures.
 type OperationStats struct {
-	Scheme     string // "CTRU-Prime-761"
-	Operation  string // "generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish"
+	Scheme     string // "CTRU-Prime-761", or "ECDSA-P-256"
+	Operation  string // "generate-key", "encapsulate", "decapsulate", "server-exchange", "client-finish", "sign"
 	Served     uint64 // results computed; of generate-key those for the pool too, whose HandedOut says how many were used
 	ByGPU      uint64 // those of them that a GPU made
 	PeerFaults uint64 // refused because of what the peer sent
@@ -80,6 +81,12 @@ type DeviceStats struct {
 
 	// Of a batch, from pinned memory to pinned memory.
 	LatencyP50, LatencyP99 time.Duration
+
+	// Of all processes, as NVML has them; nil where it has not.
+	MemoryUsed  *uint64  // bytes
+	Utilization *float64 // the share of the latest second or less in which a kernel ran
+	Temperature *float64 // degrees Celsius
+	Power       *float64 // watts
 }
 
 // RoutingStats says how EngineAuto decides now: operations go to a GPU while Load is
@@ -104,17 +111,28 @@ type RouteStats struct {
 }
 
 // counters are the counts of one parameter set.
-type counters [operations]struct{ served, byGPU, peerFaults, failures atomic.Uint64 }
+type counters [operations]counts
 
-func (c *counters) count(op operation, err error) {
-	n := &c[op]
-	var peer *PeerError
-	switch {
-	case err == nil:
+// counts are those of one operation.
+type counts struct{ served, byGPU, peerFaults, failures atomic.Uint64 }
+
+// counts returns where a request is counted.
+func (p *Provider) counts(r *request) *counts {
+	if r.op == opSign {
+		return &p.signing
+	}
+	return &p.stats[r.scheme][r.op]
+}
+
+func (n *counts) count(err error) {
+	if err == nil {
 		n.served.Add(1)
-	case errors.As(err, &peer):
+		return
+	}
+	var peer *PeerError // on the heap, because of As
+	if errors.As(err, &peer) {
 		n.peerFaults.Add(1)
-	default:
+	} else {
 		n.failures.Add(1)
 	}
 }
@@ -126,15 +144,27 @@ func (p *Provider) Stats() Stats {
 	p.engine.stats(&st)
 	for _, s := range p.schemes {
 		for op := range operations {
-			n := &p.stats[s][op]
-			st.Operations = append(st.Operations, OperationStats{Scheme: s.Name(), Operation: op.String(),
-				Served: n.served.Load(), ByGPU: n.byGPU.Load(), PeerFaults: n.peerFaults.Load(), Failures: n.failures.Load()})
+			st.Operations = append(st.Operations, p.stats[s][op].stats(s.Name(), op))
 		}
 		if k := p.pools[s]; k != nil {
 			st.KeyPools = append(st.KeyPools, k.stats(s))
 		}
 	}
+	st.Signatures = p.signing.stats(schemeName(&request{op: opSign}), opSign)
 	return st
+}
+
+// schemeName is what Stats calls what a request is of.
+func schemeName(r *request) string {
+	if r.op == opSign {
+		return "ECDSA-P-256"
+	}
+	return r.scheme.Name()
+}
+
+func (n *counts) stats(scheme string, op operation) OperationStats {
+	return OperationStats{Scheme: scheme, Operation: op.String(),
+		Served: n.served.Load(), ByGPU: n.byGPU.Load(), PeerFaults: n.peerFaults.Load(), Failures: n.failures.Load()}
 }
 
 func (k *keyPool) stats(s *ctruprime.Scheme) KeyPoolStats {

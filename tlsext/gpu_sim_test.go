@@ -8,8 +8,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -128,6 +130,33 @@ func TestManyHandshakesFewBatches(t *testing.T) {
 	})
 	if st := device(); st.Rows-alone.Rows != many || st.Batches-alone.Batches > 2 {
 		t.Errorf("%d operations in %d batches", st.Rows-alone.Rows, st.Batches-alone.Batches)
+	}
+}
+
+// Shares that are none get the alerts that they get from the CPU when it is a device
+// that looks at them, on either side, and the next handshake is fine.
+func TestMalformedSharesByGPU(t *testing.T) {
+	_, p := registerGPU(t, provider.GPU{MaxWait: time.Hour, CheckEvery: -1})
+	register(t, p) // for clients too
+	for _, tc := range malformedShares() {
+		if !strings.HasPrefix(tc.name, "low order") {
+			continue // refused before a device sees it
+		}
+		t.Run("server, "+tc.name, func(t *testing.T) { refusedByServer(t, ctru761, tc.f) })
+		t.Run("client, "+tc.name, func(t *testing.T) { refusedByClient(t, ctru761, false, tc.f) })
+	}
+	t.Run("coefficient q", func(t *testing.T) {
+		refusedByServer(t, ctru761, func(b []byte) []byte { setCoefficient(b, rand.IntN(761), 4591); return b })
+	})
+	(&handshake{server: serverConfig(ctru761), client: clientConfig(ctru761)}).succeeds(t, ctru761, false)
+	for _, op := range p.Stats().Operations {
+		want := map[string]uint64{"server-exchange": uint64(len(lowOrderPoints)) + 1, "client-finish": uint64(len(lowOrderPoints))}[op.Operation]
+		if op.Scheme == "CTRU-Prime-761" && (op.PeerFaults != want || op.ByGPU != op.Served || op.Failures != 0) {
+			t.Errorf("%+v, want %d faults of peers", op, want)
+		}
+	}
+	if st := p.Stats().GPU; st.Mismatches != 0 || st.Devices[0].State != "open" {
+		t.Errorf("%+v", st)
 	}
 }
 

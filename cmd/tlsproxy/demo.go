@@ -98,7 +98,7 @@ func (c *demoCommand) print(s streams, r *demo.Report) error {
 		out.SetIndent("", "  ")
 		return out.Encode(r)
 	}
-	return r.WriteText(s.out, "tlsproxy "+version())
+	return r.WriteText(s.out, programName())
 }
 
 // keep waits for the end and tells what can be done meanwhile.

@@ -17,6 +17,7 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Serve as a configuration file says, until SIGTERM or SIGINT."`
 	Check   checkCommand   `cmd:"" help:"Read a configuration file and what it names, and print what would run."`
 	Demo    demoCommand    `cmd:"" help:"Measure handshakes through a proxy on this machine, three groups side by side."`
+	Bench   benchCommand   `cmd:"" help:"Make handshakes with a TLS server, any, and measure rate, latency and processor time."`
 	Version versionCommand `cmd:"" help:"Print what this binary is."`
 	Loadgen loadgenCommand `cmd:"" hidden:""`
 }

@@ -92,12 +92,21 @@ func TestExampleNamesEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := keysIn("", tree.Docs[0].Body), config.Keys()
-	slices.Sort(got)
-	slices.Sort(want)
+	got, want := withoutRepeats(keysIn("", tree.Docs[0].Body)), withoutRepeats(config.Keys())
 	if !slices.Equal(got, want) {
 		t.Errorf("the example names\n%v\nthe configuration has\n%v", got, want)
 	}
+}
+
+// withoutRepeats sorts and leaves out the keys of entries of pools and of hosts'
+// certificates, which are those of backends and certificates, and what a list of
+// several entries repeats.
+func withoutRepeats(keys []string) []string {
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		return strings.HasPrefix(key, "pools.") || strings.HasPrefix(key, "hosts.certificates.")
+	})
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // keysIn lists the paths of all keys in a file.
@@ -126,6 +135,7 @@ func TestExampleShowsTheDefaults(t *testing.T) {
 	}
 	want := config.Default()
 	want.Certificates, want.Backends.URLs = example.Certificates, example.Backends.URLs
+	want.Pools, want.Hosts = example.Pools, example.Hosts
 	if got, want := string(example.YAML()), string(want.YAML()); got != want {
 		t.Errorf("the example\n%s\nthe defaults\n%s", got, want)
 	}
@@ -140,7 +150,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{[]string{"--help"}, 0, "Usage: tlsproxy <command>", ""},
 		{[]string{"run", "--help"}, 0, "-c, --config=FILE", ""},
-		{[]string{}, exitUsage, "", "tlsproxy: expected one of \"run\", \"check\", \"demo\", \"version\"; see tlsproxy --help\n"},
+		{[]string{}, exitUsage, "", "tlsproxy: expected one of \"run\", \"check\", \"demo\", \"bench\", \"version\"; see tlsproxy --help\n"},
 		{[]string{"run"}, exitUsage, "", "tlsproxy: missing flags: --config=FILE; see tlsproxy --help\n"},
 		{[]string{"rnu"}, exitUsage, "", "tlsproxy: unexpected argument rnu, did you mean \"run\"?; see tlsproxy --help\n"},
 		{[]string{"demo", "--groups", "X25519,X2551"}, exitUsage, "", `tlsproxy: --groups: unknown group "X2551"; did you mean "X25519"?; see tlsproxy --help` + "\n"},
@@ -165,7 +175,7 @@ func TestVersion(t *testing.T) {
 func TestCheck(t *testing.T) {
 	file := files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\ntls: {groups: [X25519]}\n")
 	status, out, errText := tlsproxy("check", "-c", file)
-	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
+	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
@@ -311,8 +321,60 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestSignals: the first one drains, and the process ends well; the second
-// ends it at once.
+// TestAdmin asks a running proxy how it is, over its admin listener.
+func TestAdmin(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	defer backend.Close()
+	cert := selfSigned(t)
+	file := files(t, cert, "listen: '127.0.0.1:0'\nbackends: {urls: '"+backend.URL+"'}\nadmin: {listen: ':0'}\nlog: {format: json}\n")
+	log := newSyncBuffer()
+	ctx, stop := context.WithCancel(context.Background())
+	status := make(chan int)
+	go func() { status <- execute(ctx, []string{"run", "--config", file}, nil, io.Discard, log) }()
+	address := log.find(`"msg":"listening","address":"([^"]+)"`)
+	admin := "http://" + log.find(`"msg":"admin listener","address":"([^"]+)"`)
+
+	roots := x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost", CurvePreferences: groups.Default()}}}
+	defer client.CloseIdleConnections()
+	get := func(url string) string {
+		t.Helper()
+		response, err := client.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", url, response.Status)
+		}
+		return string(body)
+	}
+	get("https://" + address + "/")
+	for path, holds := range map[string]string{
+		"/metrics": `tlsproxy_handshakes_total{group="X25519CTRUPrime761",resumed="false",version="1.3"} 1`,
+		"/status":  `"X25519CTRUPrime761": 1`,
+		"/config":  "admin:\n  listen:\n  - localhost:0\n",
+		"/healthz": "ok\n", "/readyz": "ready\n",
+	} {
+		if body := get(admin + path); !strings.Contains(body, holds) {
+			t.Errorf("%s lacks %q: %s", path, holds, body)
+		}
+	}
+	for _, want := range []string{`tlsproxy_kem_operations_total{engine="cpu",operation="server-exchange",scheme="CTRU-Prime-761"} `, `tlsproxy_requests_total{code="2xx",protocol="1"} 1`} {
+		if body := get(admin + "/metrics"); !strings.Contains(body, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	stop()
+	if s := <-status; s != 0 {
+		t.Errorf("status %d", s)
+	}
+}
+
+// TestSignals: SIGHUP reloads. The first SIGTERM drains, and the process ends
+// well; the second ends it at once.
 func TestSignals(t *testing.T) {
 	entered := make(chan bool, 1)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -339,6 +401,8 @@ func TestSignals(t *testing.T) {
 			})
 			<-entered
 		}
+		process.Process.Signal(syscall.SIGHUP)
+		log.find(`msg=reloaded (because=SIGHUP)`)
 		ended := make(chan error, 1)
 		process.Process.Signal(syscall.SIGTERM)
 		log.find(`msg=draining because="terminated( signal received)?"`)
@@ -374,7 +438,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("status %d: %s", status, errText)
 	}
 	for _, want := range []string{
-		"X25519CTRUPrime761 (0xFE76)", "X25519MLKEM768 (0x11EC)", "200", "Full TLS 1.3 handshakes:", "ratio to X25519",
+		"X25519CTRUPrime761 (0xFE76)", "X25519MLKEM768 (0x11EC)", "200", "Full TLS 1.3 handshakes:", "CPU to X25519",
 		runtime.Version(), "ECDSA P-256 certificate, no resumption, 2 connections at once, medians of 2 interleaved rounds of 20ms",
 	} {
 		if !strings.Contains(out, want) {
@@ -394,8 +458,10 @@ func TestDemoJSON(t *testing.T) {
 		Completed int
 		PerSecond float64 `json:"per_second"`
 		ServerCPU int64   `json:"server_cpu"`
-		Base      string
-		Ratio     float64
+		Ratios    []struct {
+			Base      string
+			ServerCPU float64 `json:"server_cpu"`
+		}
 	}
 	var report struct{ Handshakes, Requests []row }
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
@@ -406,7 +472,7 @@ func TestDemoJSON(t *testing.T) {
 			t.Fatalf("%+v", table)
 		}
 		for _, row := range table {
-			if row.Completed == 0 || row.PerSecond <= 0 || row.ServerCPU <= 0 || row.Base != "X25519CTRUPrime653" || row.Ratio <= 0 {
+			if row.Completed == 0 || row.PerSecond <= 0 || row.ServerCPU <= 0 || len(row.Ratios) != 1 || row.Ratios[0].Base != "X25519CTRUPrime653" || row.Ratios[0].ServerCPU <= 0 {
 				t.Errorf("%+v", row)
 			}
 		}

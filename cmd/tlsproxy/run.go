@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
 )
@@ -16,17 +18,16 @@ type configFlag struct {
 
 // plan reads the configuration and what it names.
 func (f configFlag) plan() (*service.Plan, error) {
-	c, err := config.Load(f.Config)
-	if err != nil {
-		return nil, err
-	}
-	return service.Load(c)
+	return service.LoadFile(f.Config)
 }
 
 type runCommand struct{ configFlag }
 
 // Run serves until ctx is done.
 func (c *runCommand) Run(ctx context.Context, s streams) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	plan, err := c.plan()
 	if err != nil {
 		return err
@@ -35,11 +36,12 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	for _, w := range plan.Warnings() {
 		logger.Warn(w)
 	}
+	defer raiseHeapFloor()()
 	started, err := plan.Start(logger)
 	if err != nil {
 		return err
 	}
-	return started.Run(ctx)
+	return started.Run(ctx, hangups)
 }
 
 type checkCommand struct{ configFlag }
@@ -54,8 +56,8 @@ func (c *checkCommand) Run(s streams) error {
 		fmt.Fprintln(s.err, "tlsproxy: warning:", w)
 	}
 	fmt.Fprintf(s.out, "# %s can be run. With its defaults it says:\n", c.Config)
-	for i, line := range plan.Certificates() {
-		fmt.Fprintf(s.out, "# certificates[%d]: %s\n", i, line)
+	for _, line := range append(plan.Certificates(), plan.Hosts()...) {
+		fmt.Fprintf(s.out, "# %s\n", line)
 	}
 	_, err = s.out.Write(plan.Config.YAML())
 	return err

@@ -27,6 +27,9 @@ func (c *versionCommand) Run(s streams) error {
 	return err
 }
 
+// programName is the program and its version, for the heads of reports.
+func programName() string { return "tlsproxy " + version() + ", commit " + commit() }
+
 // version is that of the module, "(devel)" in a build from a work tree.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

@@ -10,61 +10,87 @@ import (
 	"github.com/ctrutls/ctrutls/kernels/sim/testkernels"
 )
 
-// The cost of one call each, and of the ways to learn that a stream is done. Only a card's figures mean anything.
-func BenchmarkCalls(b *testing.B) {
-	h := testkernels.New(b)
-	f := h.Function("no_parameters")
-	event, err := h.API.EventCreate(driver.EventNoTiming)
-	h.Check(err)
-	blocking, err := h.API.EventCreate(driver.EventNoTiming | driver.EventBlocking)
-	h.Check(err)
-	pinned, err := h.API.HostAlloc(4096)
-	h.Check(err)
-	device := h.Alloc(4096)
-	shape := driver.Shape{Grid: driver.Dim{X: 1}, Block: driver.Dim{X: 32}}
-	launch := func() { h.Check(h.API.Launch(f, shape, nil, h.Stream)) }
+// A caller makes the calls that are measured.
+type caller struct {
+	*testkernels.Harness
+	plain, blocking driver.Event
+	pinned          []byte
+	device          driver.DevicePtr
+	empty, add      driver.Function
+	params          driver.Params
+}
 
-	for _, c := range []struct {
+const copied = 4096 // bytes
+
+func newCaller(b *testing.B) *caller {
+	c := &caller{Harness: testkernels.New(b)}
+	var err error
+	c.plain, err = c.API.EventCreate(driver.EventNoTiming)
+	c.Check(err)
+	c.blocking, err = c.API.EventCreate(driver.EventNoTiming | driver.EventBlocking)
+	c.Check(err)
+	c.pinned, err = c.API.HostAlloc(copied)
+	c.Check(err)
+	c.device = c.Alloc(copied)
+	c.empty, c.add = c.Function("no_parameters"), c.Function("add")
+	return c
+}
+
+func (c *caller) launch() {
+	c.Check(c.API.Launch(c.empty, driver.Shape{Block: driver.Dim{X: 32}}, nil, c.Stream))
+}
+
+func (c *caller) launchWithParameters() {
+	p := c.params.Reset().Ptr(c.device).Ptr(c.device).Ptr(c.device).Int32(0)
+	c.Check(c.API.Launch(c.add, driver.Shape{Block: driver.Dim{X: 32}}, p, c.Stream))
+}
+
+func (c *caller) record(e driver.Event) { c.Check(c.API.EventRecord(e, c.Stream)) }
+
+func (c *caller) poll() {
+	for done := false; !done; runtime.Gosched() {
+		var err error
+		done, err = c.API.EventQuery(c.plain)
+		c.Check(err)
+	}
+}
+
+// The cost of one call each, and of the ways to learn that a stream is done, through the implementation that the build has. Only a card's
+// figures mean anything.
+func BenchmarkCalls(b *testing.B) {
+	b.Logf("driver.Open uses %s", driver.Implementation())
+	for _, m := range []struct {
 		name string
-		call func()
+		call func(c *caller)
 	}{
-		{"EventQuery", func() { _, _ = h.API.EventQuery(event) }},
-		{"EventRecord", func() { h.Check(h.API.EventRecord(event, h.Stream)) }},
-		{"Launch", launch},
-		{"CopyToDevice", func() { h.Check(h.API.CopyToDevice(device, pinned, h.Stream)) }},
-		{"CopyToHost", func() { h.Check(h.API.CopyToHost(pinned, device, h.Stream)) }},
-		{"LaunchThenStreamSynchronize", func() { launch(); h.Check(h.API.StreamSynchronize(h.Stream)) }},
-		{"LaunchThenSpinningEvent", func() {
-			launch()
-			h.Check(h.API.EventRecord(event, h.Stream))
-			h.Check(h.API.EventSynchronize(event))
-		}},
-		{"LaunchThenBlockingEvent", func() {
-			launch()
-			h.Check(h.API.EventRecord(blocking, h.Stream))
-			h.Check(h.API.EventSynchronize(blocking))
-		}},
-		{"LaunchThenPolledEvent", func() {
-			launch()
-			h.Check(h.API.EventRecord(event, h.Stream))
-			for done := false; !done; runtime.Gosched() {
-				done, err = h.API.EventQuery(event)
-				h.Check(err)
-			}
-		}},
+		{"EventQuery", func(c *caller) { _, _ = c.API.EventQuery(c.plain) }},
+		{"EventRecord", func(c *caller) { c.record(c.plain) }},
+		{"Launch", (*caller).launch},
+		{"LaunchWithParameters", (*caller).launchWithParameters},
+		{"Memset", func(c *caller) { c.Check(c.API.MemsetAsync(c.device, 0, copied, c.Stream)) }},
+		{"CopyToDevice", func(c *caller) { c.Check(c.API.CopyToDevice(c.device, c.pinned, c.Stream)) }},
+		{"CopyToHost", func(c *caller) { c.Check(c.API.CopyToHost(c.pinned, c.device, c.Stream)) }},
+		{"LaunchThenStreamSynchronize", func(c *caller) { c.launch(); c.Check(c.API.StreamSynchronize(c.Stream)) }},
+		{"LaunchThenSpinningEvent", func(c *caller) { c.launch(); c.record(c.plain); c.Check(c.API.EventSynchronize(c.plain)) }},
+		{"LaunchThenBlockingEvent", func(c *caller) { c.launch(); c.record(c.blocking); c.Check(c.API.EventSynchronize(c.blocking)) }},
+		{"LaunchThenPolledEvent", func(c *caller) { c.launch(); c.record(c.plain); c.poll() }},
 	} {
-		b.Run(c.name, func(b *testing.B) {
+		b.Run(m.name, func(b *testing.B) {
+			c := newCaller(b) // here: this goroutine has the context
+			c.Check(c.API.MemsetAsync(c.device, 0, copied, c.Stream))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				c.call()
+				m.call(c)
 				if i%512 == 511 { // a stream takes no more than about a thousand launches at a time
 					b.StopTimer()
-					h.Check(h.API.StreamSynchronize(h.Stream))
+					c.Check(c.API.StreamSynchronize(c.Stream))
 					b.StartTimer()
 				}
 			}
-			h.Check(h.API.StreamSynchronize(h.Stream))
+			c.Check(c.API.StreamSynchronize(c.Stream))
+			c.Check(c.API.EventDestroy(c.plain))
+			c.Check(c.API.EventDestroy(c.blocking))
+			c.Check(c.API.HostFree(c.pinned))
 		})
 	}
-	h.Check(h.API.HostFree(pinned))
 }

@@ -2,7 +2,7 @@
 // memory, streams, events and launches, and must not know what the kernels compute, who batches work for them, or that
 // TLS exists. [Open] loads libcuda.so.1 at run time through purego, so the package needs neither cgo nor a CUDA toolkit
 // to build, and a machine without a driver gets [ErrNoDriver] instead of a program that does not start. The simulator in
-// kernels/sim is loaded the same way.
+// kernels/sim is loaded the same way. Package gorgonia, beneath this one, makes Open use gorgonia.org/cu instead.
 //
 // # Threads
 //

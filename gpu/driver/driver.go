@@ -68,7 +68,8 @@ const (
 // Dim is a grid's or a block's size. A zero component counts as 1.
 type Dim struct{ X, Y, Z uint32 }
 
-func (d Dim) filled() Dim { return Dim{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)} }
+// Filled returns d with 1 for each zero.
+func (d Dim) Filled() Dim { return Dim{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)} }
 
 // Shape is the geometry of a launch.
 type Shape struct {

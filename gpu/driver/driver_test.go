@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"go.uber.org/goleak"
 )
@@ -114,17 +113,20 @@ func TestVersionErrors(t *testing.T) {
 
 func TestParams(t *testing.T) {
 	var p Params
-	if p.array() != nil || (*Params)(nil).array() != nil {
-		t.Error("no parameters have an array")
+	if len(p.Addresses()) != 0 || (*Params)(nil).Addresses() != nil {
+		t.Error("no parameters have addresses")
 	}
 	p.Ptr(1 << 40).Int32(-2).Uint32(3).Int64(-4).Uint64(5)
 	want := []uint64{1 << 40, 0xfffffffe, 3, ^uint64(3), 5}
 	check := func(p *Params) {
 		t.Helper()
-		array := unsafe.Slice((**uint64)(p.array()), p.n)
+		addresses := p.Addresses()
+		if len(addresses) != len(want) {
+			t.Fatalf("%d addresses, want %d", len(addresses), len(want))
+		}
 		for i, v := range want {
-			if *array[i] != v {
-				t.Errorf("parameter %d is %#x, want %#x", i, *array[i], v)
+			if got := *(*uint64)(addresses[i]); got != v {
+				t.Errorf("parameter %d is %#x, want %#x", i, got, v)
 			}
 		}
 	}
@@ -132,7 +134,7 @@ func TestParams(t *testing.T) {
 	q := p // a copy is as good
 	check(&q)
 	p.Reset()
-	if p.n != 0 || p.array() != nil {
+	if p.n != 0 || len(p.Addresses()) != 0 {
 		t.Error("Reset left something")
 	}
 	for range MaxParams {

@@ -4,7 +4,6 @@ package driver
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/ebitengine/purego"
 )
-
-// minimumVersion is the oldest driver that has all calls used here: CUDA 11.0, which is also the first with PTX 7.0.
-const minimumVersion = 11000
 
 // symbols are the addresses of the library's functions, under the ABI's names: where CUDA has revised a call, the
 // library still exports the old one without the suffix.
@@ -87,18 +83,8 @@ type library struct {
 	version int
 }
 
-// Open loads the driver library and initialises it. The path is the argument, or else the environment variable
-// CTRUTLS_LIBCUDA, or else libcuda.so.1 as the system's loader finds it. Its error wraps ErrNoDriver if there is no
-// such library, ErrTooOld if it lacks a call, ErrNoDevice if the driver has no device to offer.
-//
-// A library stays loaded until the process ends; opening it again is cheap.
-func Open(path string) (API, error) {
-	if path == "" {
-		path = os.Getenv(LibraryEnv)
-	}
-	if path == "" {
-		path = DefaultLibrary
-	}
+// openLibrary is Open through purego. A library stays loaded until the process ends; opening it again is cheap.
+func openLibrary(path string) (API, error) {
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("driver: %w: cannot load %s (set %s if it is elsewhere): %w", ErrNoDriver, path, LibraryEnv, err)
@@ -119,8 +105,8 @@ func Open(path string) (API, error) {
 		return nil, l.failed("cuDriverGetVersion", r)
 	}
 	l.version = int(*version)
-	if missing != "" || l.version < minimumVersion {
-		return nil, &VersionError{What: "the NVIDIA driver", Have: cudaName(l.version), Need: cudaName(minimumVersion)}
+	if err := CheckVersion(l.version, missing == ""); err != nil {
+		return nil, err
 	}
 	if r := call(l.initialize, 0); r != 0 {
 		return nil, l.failed("cuInit", r)
@@ -287,10 +273,6 @@ const (
 )
 
 func (l *library) ModuleLoad(ptx []byte) (Module, error) {
-	header, err := parsePTXHeader(ptx)
-	if err != nil {
-		return 0, err
-	}
 	device := new(int32)
 	if err := l.check("cuCtxGetDevice", call(l.ctxGetDevice, uintptr(unsafe.Pointer(device)))); err != nil {
 		return 0, err
@@ -303,7 +285,7 @@ func (l *library) ModuleLoad(ptx []byte) (Module, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := header.check(l.version, major, minor); err != nil {
+	if err := CheckPTX(ptx, l.version, major, minor); err != nil {
 		return 0, err
 	}
 
@@ -492,9 +474,9 @@ func (l *library) EventElapsed(from, to Event) (time.Duration, error) {
 }
 
 func (l *library) Launch(f Function, shape Shape, params *Params, s Stream) error {
-	grid, block := shape.Grid.filled(), shape.Block.filled()
+	grid, block := shape.Grid.Filled(), shape.Block.Filled()
 	r := callHot(l.launchKernel, 11, arguments{uintptr(f), uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y),
-		uintptr(block.Z), uintptr(shape.Shared), uintptr(s), uintptr(params.array()), 0})
+		uintptr(block.Z), uintptr(shape.Shared), uintptr(s), uintptr(unsafe.Pointer(unsafe.SliceData(params.Addresses()))), 0})
 	runtime.KeepAlive(params)
 	return l.check("cuLaunchKernel", r)
 }

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Open reports ErrNoDriver: the driver is not loaded on this platform.
-func Open(string) (API, error) {
+// openLibrary reports ErrNoDriver: the driver is not loaded on this platform.
+func openLibrary(string) (API, error) {
 	return nil, fmt.Errorf("driver: %w: not supported on %s/%s", ErrNoDriver, runtime.GOOS, runtime.GOARCH)
 }

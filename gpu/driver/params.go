@@ -10,7 +10,7 @@ const MaxParams = 24
 type Params struct {
 	n      int
 	values [MaxParams]uint64
-	// The array that the driver reads. Launch fills it, so that a Params may be copied.
+	// What the driver reads. Addresses fills it, so that a Params may be copied.
 	addresses [MaxParams]unsafe.Pointer
 }
 
@@ -42,14 +42,14 @@ func (p *Params) Uint64(v uint64) *Params {
 	return p
 }
 
-// array returns the address of an array of the values' addresses, or nil if there are none. Every value fills eight bytes, of which the
-// driver reads as many as the parameter has: the low ones, as CUDA's machines are little-endian.
-func (p *Params) array() unsafe.Pointer {
-	if p == nil || p.n == 0 {
+// Addresses returns the values' addresses, in p itself: what cuLaunchKernel takes, for implementations of API. Every value fills eight
+// bytes, of which the driver reads as many as the parameter has: the low ones, as CUDA's machines are little-endian.
+func (p *Params) Addresses() []unsafe.Pointer {
+	if p == nil {
 		return nil
 	}
 	for i := range p.values[:p.n] {
 		p.addresses[i] = unsafe.Pointer(&p.values[i])
 	}
-	return unsafe.Pointer(&p.addresses[0])
+	return p.addresses[:p.n]
 }

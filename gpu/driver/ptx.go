@@ -50,6 +50,16 @@ func (h ptxHeader) cudaVersion() int {
 	return (h.major+4)*1000 + h.minor*10
 }
 
+// CheckPTX says whether a driver of this CUDA version, and a device of this compute capability, can run a PTX text. Implementations of
+// API call it before they load one. The error is a VersionError, unless the text is not PTX.
+func CheckPTX(ptx []byte, version, major, minor int) error {
+	h, err := parsePTXHeader(ptx)
+	if err != nil {
+		return err
+	}
+	return h.check(version, major, minor)
+}
+
 // check returns a VersionError if a driver of this CUDA version, or a device of this compute capability, cannot run the PTX.
 func (h ptxHeader) check(driverVersion, major, minor int) error {
 	if need := h.cudaVersion(); driverVersion < need {

@@ -4,9 +4,11 @@ package bench_test
 
 import (
 	"bytes"
+	"errors"
 	"runtime"
 	"testing"
 
+	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/internal/bench"
 	"github.com/ctrutls/ctrutls/kernels"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
@@ -54,6 +56,58 @@ func TestMeasurements(t *testing.T) {
 	check(card.Close())
 	if stats := sim.Stats(0); stats.Leaks() {
 		t.Errorf("left behind: %+v", stats)
+	}
+}
+
+// Several devices measured at once take part alike, and a device that is not there is an error, not a wait.
+func TestEndToEndOn(t *testing.T) {
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := simctl.Library()
+	check(err)
+	sim, err := simctl.Open(path)
+	check(err)
+	sim.Reset()
+	sim.SetDeviceCount(3)
+	set, err := kernels.NewSet(653)
+	check(err)
+	k, err := bench.NewCase(set, kernels.Encaps, 2, bench.CaseOptions{}, 1)
+	check(err)
+	o := bench.EndToEndOptions{Options: kernels.Options{Shape: kernels.One}, Chunk: 2, Rings: 2}
+	if rate, err := bench.EndToEndOn(path, []int{0, 2}, k, 1, o); err != nil || rate <= 0 {
+		t.Fatal(rate, err)
+	}
+	if a, b, c := sim.Stats(0), sim.Stats(1), sim.Stats(2); a.Launches == 0 || b.Launches != 0 || c.Launches != a.Launches {
+		t.Errorf("%d, %d and %d launches", a.Launches, b.Launches, c.Launches)
+	}
+	if _, err := bench.EndToEndOn(path, []int{0, 3}, k, 1, o); !errors.Is(err, driver.ErrInvalidDevice) {
+		t.Errorf("a device that is not there: %v", err)
+	}
+	for _, o := range []bench.CopyOptions{{In: true}, {Out: true}, {In: true, Out: true}} {
+		o.Set, o.Size, o.Total = 4<<10, 1<<10, 10<<10
+		before := sim.Stats(2)
+		if rate, err := bench.CopyOn(path, []int{0, 2}, o); err != nil || rate <= 0 {
+			t.Fatal(rate, err)
+		}
+		after := sim.Stats(2)
+		if in, out := after.BytesToDevice > before.BytesToDevice, after.BytesToHost > before.BytesToHost; in != o.In || out != o.Out || after.PageableCopies != before.PageableCopies {
+			t.Errorf("%+v: copied to the device: %v, to the host: %v", o, in, out)
+		}
+	}
+	for device := range 3 {
+		if stats := sim.Stats(device); stats.Leaks() {
+			t.Errorf("left behind on device %d: %+v", device, stats)
+		}
+	}
+}
+
+func TestHostCopy(t *testing.T) {
+	if rate := bench.HostCopy(1<<16, 2); rate <= 0 {
+		t.Error(rate)
 	}
 }
 

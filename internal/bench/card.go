@@ -131,10 +131,17 @@ func (c *Card) Function(m kernels.Module, name string, shared int) (driver.Funct
 // Buffers are the addresses of a plan's buffers.
 type Buffers [kernels.Index + 1]driver.DevicePtr
 
-// Run puts a plan's launches into a stream.
+// Run puts a plan's launches into a stream, those first that could run beside the others.
 func (c *Card) Run(p *kernels.Plan, b *Buffers, s driver.Stream) error {
-	for i := range p.Launches {
-		l := &p.Launches[i]
+	if err := c.launch(p.Beside, b, s); err != nil {
+		return err
+	}
+	return c.launch(p.Launches, b, s)
+}
+
+func (c *Card) launch(launches []kernels.Launch, b *Buffers, s driver.Stream) error {
+	for i := range launches {
+		l := &launches[i]
 		f, err := c.Function(l.Module, l.Kernel, l.Shared)
 		if err != nil {
 			return err

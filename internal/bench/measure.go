@@ -123,18 +123,10 @@ type EndToEndOptions struct {
 func (c *Card) EndToEnd(k *Case, total int, o EndToEndOptions) (rate float64, err error) {
 	e := endToEnd{card: c, kase: k, options: o}
 	defer func() { err = errors.Join(err, e.free()) }()
-	if err := e.allocate(); err != nil {
+	if err := e.prepare(); err != nil {
 		return 0, err
 	}
-	chunks := max(total/o.Chunk, 2*o.Rings)
-	if _, err := e.run(2 * o.Rings); err != nil { // warm
-		return 0, err
-	}
-	if !o.Copies {
-		if err := e.check(); err != nil {
-			return 0, err
-		}
-	}
+	chunks := chunksOf(total, o)
 	var rates []float64
 	for range 3 {
 		d, err := e.run(chunks)
@@ -161,6 +153,20 @@ type endToEnd struct {
 	options EndToEndOptions
 	rings   []ring
 	streams []driver.Stream // copy in, compute, compute, copy out
+}
+
+// prepare allocates, passes a few chunks through and checks their results.
+func (e *endToEnd) prepare() error {
+	if err := e.allocate(); err != nil {
+		return err
+	}
+	if _, err := e.run(2 * e.options.Rings); err != nil {
+		return err
+	}
+	if e.options.Copies {
+		return nil
+	}
+	return e.check()
 }
 
 func (e *endToEnd) allocate() error {

@@ -25,12 +25,19 @@ import (
 // patience bounds each test; none comes near it unless it hangs.
 const patience = time.Minute
 
+// scratch is the folder of the program that the tests build.
+var scratch string
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		p, err := provider.Open(provider.Config{})
 		if err == nil {
 			defer p.Close()
 			err = tlsext.Register(p)
+		}
+		if err == nil {
+			scratch, err = os.MkdirTemp("", "interop-grpc")
+			defer os.RemoveAll(scratch)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -103,13 +110,19 @@ func configs(t *testing.T) (server, client *tls.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := os.ReadFile(files.CA)
+	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: pool(t, files.CA), ServerName: certs.ServerName}
+}
+
+// pool holds the authority in a file.
+func pool(t *testing.T, file string) *x509.CertPool {
+	t.Helper()
+	ca, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: roots, ServerName: certs.ServerName}
+	return roots
 }
 
 // peerState is the TLS state that gRPC gives to handlers and interceptors.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "machine.h"
+#include "pool.h"
 
 using namespace sim;
 
@@ -148,7 +149,7 @@ CONTROL(simSetLost, int number, int code) {
         device.lost = code;
         if (device.primary)
             for (auto &[handle, stream] : device.primary->streams)
-                if (code != 0 && stream->running) stream->running->cancelled = true;
+                if (code != 0 && stream->running) Pool::shared().cancel(*stream->running);
         machine.last_fault = "device lost by a test";
     });
 }
@@ -220,6 +221,12 @@ CONTROL(simSetDelay, int number, uint64_t launch_us, uint64_t copy_us, int slowd
     if (slowdown_percent < 100) return 1;
     return with_device(number, [&](Machine &, Device &device) {
         device.launch_delay_us = launch_us, device.copy_delay_us = copy_us, device.slowdown = slowdown_percent / 100.0;
+    });
+}
+
+CONTROL(simSetSensors, int number, int utilisation_percent, int temperature_celsius, int power_milliwatts) {
+    return with_device(number, [&](Machine &, Device &device) {
+        device.utilisation_percent = utilisation_percent, device.temperature_celsius = temperature_celsius, device.power_milliwatts = power_milliwatts;
     });
 }
 

@@ -87,7 +87,7 @@ void Machine::destroy_primary(Device &device, std::unique_lock<std::mutex> &lock
     context->dead = true;
     device.hanging = false;
     for (auto &[handle, stream] : context->streams)
-        if (stream->running) stream->running->cancelled = true;
+        if (stream->running) Pool::shared().cancel(*stream->running);
     wake_streams(device);
     changed.notify_all();
     changed.wait(lock, [&] { return context->stream_threads == 0; });

@@ -157,6 +157,7 @@ struct Device {
     std::list<Corruption> corruptions;
     uint64_t launch_delay_us = 0, copy_delay_us = 0;
     double slowdown = 1;
+    int utilisation_percent = -1, temperature_celsius = -1, power_milliwatts = -1;  // NVML's; below 0: the device has no such sensor
 
     // Counters since the last reset of the machine.
     uint64_t launches = 0, blocks = 0, copies_to_device = 0, copies_to_host = 0, bytes_to_device = 0, bytes_to_host = 0;

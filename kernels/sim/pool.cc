@@ -71,6 +71,12 @@ Fault Pool::run(Launch &launch) {
     return job.fault;
 }
 
+void Pool::cancel(Launch &launch) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    launch.cancelled = true;
+    done_.notify_all();
+}
+
 void Pool::work() {
     Worker worker;
     std::unique_lock<std::mutex> lock(mutex_);

@@ -19,6 +19,9 @@ public:
     // the launch is cancelled.
     Fault run(Launch &launch);
 
+    // cancel ends a launch early. No thread may have taken a block of it yet, and none will then, so run has to be told.
+    void cancel(Launch &launch);
+
 private:
     struct Job {
         Launch *launch;

@@ -60,7 +60,7 @@ func newKeyGroup(p *parameters) *keyGroup {
 	for i := range k.coins {
 		k.coins[i] = make([]byte, p.coinSize+p.sampleSize())
 	}
-	k.lanes.Init(p.hashesInLanes())
+	k.lanes.Init(p.vector != nil && p.vector.avx512)
 	return k
 }
 

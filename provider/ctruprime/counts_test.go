@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ctrutls/ctrutls/provider/ctruprime/internal/valgrind"
+	"github.com/ctrutls/ctrutls/provider/internal/valgrind"
 )
 
 // TestCounts runs each operation once as a profile for callgrind (see

@@ -36,7 +36,8 @@
 //
 // Every operation takes a time and touches memory that depend on lengths and
 // public keys only, not on secret values: there is no secret-dependent branch,
-// index or division. Whether a packed private key is valid shows, and nothing
+// index or division. Whether a packed private key is valid shows, and whether one
+// that is generated begins with 128 zeros (a probability of 2^-181), and nothing
 // else about it. Scratch memory that has held secrets is zeroed before it is
 // reused or left to the garbage collector; what the compiler keeps in registers
 // and on stacks is beyond reach.
@@ -44,13 +45,15 @@
 // # Vector code
 //
 // On amd64 the processor decides, at run time, whether a Scheme uses portable
-// code, AVX2, or AVX-512 (F, BW, DQ and VL) beside it; -tags noasm leaves portable
-// code only. All of them compute the same bytes. Products use three transforms
-// modulo primes of 12 and 13 bits in place of one modulo 2^25 - 2^12 + 1, division
-// steps run on whole polynomials, and up to four hashes run at once: see
-// internal/vec. A parsed key belongs to the Scheme that parsed it and takes some
-// 12 to 20 KiB. [Scheme.EncapsulateBatch] and [Scheme.DecapsulateBatch] share
-// hashing between operations.
+// code, AVX2 with BMI2, or AVX-512 (F, BW, DQ and VL, and VNNI and VBMI where
+// it has them) beside it; -tags noasm leaves portable code only. All of them
+// compute the same bytes. Products use three transforms modulo primes of 12
+// and 13 bits in place of one modulo 2^25 - 2^12 + 1, division steps run on
+// whole polynomials, and up to four hashes run at once, of several operations
+// or the two of one decapsulation: see internal/vec. A parsed key belongs to
+// the Scheme that parsed it and takes some 12 to 20 KiB.
+// [Scheme.EncapsulateBatch] and [Scheme.DecapsulateBatch] share hashing
+// between operations.
 //
 // # What it does not know
 //

@@ -80,7 +80,7 @@ func (s *Scheme) DecapsulateBatch(batch []Decapsulation) {
 		return
 	}
 	lanes := maxLanes
-	if s.hashesInLanes() {
+	if s.vector.avx512 {
 		lanes = maxLanes / 2 // each takes two
 	}
 	var w [maxLanes]*workspace

@@ -544,17 +544,19 @@ func TestConcurrency(t *testing.T) {
 // TestEqual changes each byte of a ciphertext.
 func TestEqual(t *testing.T) {
 	r := newRandom(t)
-	for _, length := range []int{8, 9, 15, 16, 17, 898, 952, 1597} {
-		a := r.bytes(length)
-		if equal(a, bytes.Clone(a)) != 1 {
-			t.Errorf("%d bytes are not equal to themselves", length)
-		}
-		for i := range a {
-			b := bytes.Clone(a)
-			b[i] ^= 1 << r.below(8)
-			if equal(a, b) != 0 {
-				t.Errorf("byte %d of %d makes no difference", i, length)
+	forEachLevel(t, func(t *testing.T, s, _ *Scheme) {
+		for _, length := range []int{32, 33, 63, 64, 65, 898, 952, 1597} {
+			a := r.bytes(length)
+			if s.equal(a, bytes.Clone(a)) != 1 {
+				t.Errorf("%d bytes are not equal to themselves", length)
+			}
+			for i := range a {
+				b := bytes.Clone(a)
+				b[i] ^= 1 << r.below(8)
+				if s.equal(a, b) != 0 {
+					t.Errorf("byte %d of %d makes no difference", i, length)
+				}
 			}
 		}
-	}
+	})
 }

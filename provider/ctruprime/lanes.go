@@ -2,11 +2,7 @@
 
 package ctruprime
 
-import (
-	"crypto/subtle"
-
-	"github.com/ctrutls/ctrutls/provider/ctruprime/internal/vec"
-)
+import "github.com/ctrutls/ctrutls/provider/ctruprime/internal/vec"
 
 // The KEM with hashing in lanes: up to four Keccak states at once, of several
 // operations or, in decapsulation, of the two hashes of one. It computes what
@@ -22,17 +18,17 @@ type laneHash = vec.Keccak4
 
 // encapsulateLanes does up to maxLanes operations.
 func (p *parameters) encapsulateLanes(ops []encapsulation) {
-	k := &ops[0].w.lanes
-	k.Reset()
+	group := laneGroup{k: &ops[0].w.lanes}
+	group.k.Reset()
 	for lane := range ops {
-		k.AbsorbLast(lane, shakeRate, shakeDomain, ops[lane].seed)
-	}
-	k.Permute()
-	group := laneGroup{k: k}
-	for lane := range ops {
-		k.Squeeze(lane, ops[lane].w.message)
+		group.k.AbsorbLast(lane, shakeRate, shakeDomain, ops[lane].seed)
 		group.add(ops[lane].w, ops[lane].id, lane)
 	}
+	group.permute()
+	for lane := range ops {
+		group.k.Squeeze(lane, ops[lane].w.message)
+	}
+	group.k.Reset()
 	group.deriveKeys(p, nil)
 	for i := range ops {
 		p.encrypt(ops[i].ct, ops[i].h, ops[i].w)
@@ -40,74 +36,94 @@ func (p *parameters) encapsulateLanes(ops []encapsulation) {
 	}
 }
 
-// decapsulateLanes does up to maxLanes operations. On a processor whose
-// permutation takes as long for four states as for one, and if two lanes an
-// operation are there, the hash for rejection runs beside the others;
-// otherwise it follows them.
+// decapsulateLanes does up to maxLanes operations. If there are two lanes for
+// each, the hashes for rejection, which take longer than the others and depend
+// on no message, end beside them; otherwise they follow in the same lanes.
 func (p *parameters) decapsulateLanes(ops []decapsulation) {
 	k := &ops[0].w.lanes
-	beside := p.vector.avx512 && 2*len(ops) <= maxLanes
 	group := laneGroup{k: k}
-	var inputs [maxLanes]hashing
-	var rejections [maxLanes]*hashing
+	var rejections hashings
+	beside := 2*len(ops) <= maxLanes
 	for i := range ops {
 		o := &ops[i]
-		p.decrypt(o.ct, o.f, o.w)
 		n := copy(o.w.hashed, o.id[:keyIDSize])
 		n += copy(o.w.hashed[n:], o.z)
 		n += copy(o.w.hashed[n:], o.ct)
-		inputs[i] = hashing{lane: i, rest: o.w.hashed[:n]}
+		lane := i
 		if beside {
-			inputs[i].lane = len(ops) + i
+			lane += len(ops)
 		}
-		rejections[i] = &inputs[i]
+		rejections.add(lane, o.w.hashed[:n])
 		group.add(o.w, o.id, i)
 	}
-	running := rejections[:len(ops)]
+	for i := range ops {
+		p.decrypt(ops[i].ct, ops[i].f, ops[i].w)
+	}
+	k.Reset()
 	if beside {
-		group.deriveKeys(p, running)
+		rejections.run(k, rejections.blocks()-p.keyBlocks())
+		group.clear()
+		group.deriveKeys(p, &rejections)
 	} else {
 		group.deriveKeys(p, nil)
 		k.Reset()
-	}
-	for absorbAll(k, running) {
-		k.Permute()
+		rejections.run(k, rejections.blocks())
 	}
 	for i := range ops {
 		o := &ops[i]
-		k.Squeeze(inputs[i].lane, o.w.reject[:])
-		p.encrypt(o.w.again, o.h, o.w)
-		same := equal(o.ct, o.w.again)
-		copy(o.ss, o.w.reject[:SharedKeySize])
-		subtle.ConstantTimeCopy(same, o.ss, o.w.digest[:SharedKeySize])
+		k.Squeeze(rejections.all[i].lane, o.w.reject[:])
+		p.choose(o.ss, o.ct, o.h, o.w)
 	}
 }
 
-// hashing is a SHA3-512 in one lane, a block at a time.
+// hashings are SHA3-512 of inputs of one length, each in a lane, a block at a
+// time.
+type hashings struct {
+	all  [maxLanes]hashing
+	size int
+	done bool // the last blocks are absorbed
+}
+
 type hashing struct {
 	lane int
 	rest []byte
-	done bool // the last block is absorbed
 }
 
-// absorbAll absorbs the next block of each input and reports whether any had one
-// left. The inputs have the same length.
-func absorbAll(k *laneHash, inputs []*hashing) bool {
-	any := false
-	for _, h := range inputs {
-		if h.done {
-			continue
-		}
-		any = true
-		if len(h.rest) >= sha3Rate {
-			k.Absorb(h.lane, h.rest[:sha3Rate])
-			h.rest = h.rest[sha3Rate:]
-			continue
-		}
-		k.AbsorbLast(h.lane, sha3Rate, sha3Domain, h.rest)
-		h.done = true
+func (h *hashings) add(lane int, input []byte) {
+	h.all[h.size] = hashing{lane, input}
+	h.size++
+}
+
+// blocks is how many of each input are left.
+func (h *hashings) blocks() int { return len(h.all[0].rest)/sha3Rate + 1 }
+
+// absorb absorbs the next block of each input, if there is one left.
+func (h *hashings) absorb(k *laneHash) {
+	if h.done {
+		return
 	}
-	return any
+	h.done = h.blocks() == 1
+	for i := range h.all[:h.size] {
+		x := &h.all[i]
+		if h.done {
+			k.AbsorbLast(x.lane, sha3Rate, sha3Domain, x.rest)
+			continue
+		}
+		k.Absorb(x.lane, x.rest[:sha3Rate])
+		x.rest = x.rest[sha3Rate:]
+	}
+}
+
+// run hashes so many blocks.
+func (h *hashings) run(k *laneHash, blocks int) {
+	for range blocks {
+		h.absorb(k)
+		if h.size == 1 {
+			k.PermuteOne(h.all[0].lane)
+		} else {
+			k.Permute()
+		}
+	}
 }
 
 // laneGroup is a group of operations in the lanes from 0 on.
@@ -123,42 +139,65 @@ func (g *laneGroup) add(w *workspace, id []byte, lane int) {
 	g.size = lane + 1
 }
 
+// clear zeroes the group's lanes.
+func (g *laneGroup) clear() {
+	for lane := range g.size {
+		g.k.Clear(lane)
+	}
+}
+
+// permute permutes the group's lanes; what is in others is of no use afterwards.
+func (g *laneGroup) permute() {
+	if g.size == 1 {
+		g.k.PermuteOne(0)
+		return
+	}
+	g.k.Permute()
+}
+
+// keyBlocks is how often deriveKeys permutes.
+func (p *parameters) keyBlocks() int {
+	return (keyIDSize+p.messageSize)/sha3Rate + 1 + (p.coinSize+shakeRate-1)/shakeRate
+}
+
 // deriveKeys sets digest, the shared key and the seed of the coins, and coins of
-// each workspace, for its message. Other hashes go on in lanes beyond.
-func (g *laneGroup) deriveKeys(p *parameters, beside []*hashing) {
-	var inputs [maxLanes]hashing
-	var mine [maxLanes]*hashing
-	g.k.Reset()
+// each workspace, for its message, in lanes that are zero. Other hashes, or nil,
+// go on in lanes beyond.
+func (g *laneGroup) deriveKeys(p *parameters, beside *hashings) {
+	var inputs hashings
 	for lane := range g.size {
 		w := g.w[lane]
 		n := copy(w.coins, g.ids[lane][:keyIDSize]) // the coins come later
 		n += copy(w.coins[n:], w.message)
-		inputs[lane] = hashing{lane: lane, rest: w.coins[:n]}
-		mine[lane] = &inputs[lane]
+		inputs.add(lane, w.coins[:n])
 	}
-	for absorbAll(g.k, mine[:g.size]) {
-		absorbAll(g.k, beside)
-		g.k.Permute()
+	for range inputs.blocks() {
+		inputs.absorb(g.k)
+		g.permuteBeside(beside)
 	}
 	for lane := range g.size {
 		g.k.Squeeze(lane, g.w[lane].digest[:])
 	}
-	if len(beside) == 0 {
-		g.k.Reset() // faster than lane by lane
-	}
+	g.clear()
 	for lane := range g.size {
-		if len(beside) > 0 {
-			g.k.Clear(lane)
-		}
 		g.k.AbsorbLast(lane, shakeRate, shakeDomain, g.w[lane].digest[SharedKeySize:])
 	}
 	for at := 0; at < p.coinSize; at += shakeRate {
-		absorbAll(g.k, beside)
-		g.k.Permute()
+		g.permuteBeside(beside)
 		for lane := range g.size {
 			g.k.Squeeze(lane, g.w[lane].coins[at:min(at+shakeRate, p.coinSize)])
 		}
 	}
+}
+
+// permuteBeside permutes the group's lanes and does a block of other hashes.
+func (g *laneGroup) permuteBeside(other *hashings) {
+	if other == nil {
+		g.permute()
+		return
+	}
+	other.absorb(g.k)
+	g.k.Permute()
 }
 
 // expand sets coins to SHAKE256 of up to maxLanes seeds, of which it takes the

@@ -130,10 +130,10 @@ func (p *parameters) packPrivatePoly(out []byte, half poly) {
 // unpackPrivatePoly is the inverse of packPrivatePoly. It reports whether every
 // nibble is at most 4*eta+1 and the padding is zero, and takes the same time
 // whatever the nibbles are: |f[i]| <= 2*eta+1 for a valid key, <= 15 - 2*eta
-// at worst.
+// at worst. What it reports is public.
 func (p *parameters) unpackPrivatePoly(f poly, in []byte) bool {
 	if p.vector != nil {
-		return p.vector.unpackPrivatePoly(f, in)
+		return declassify(p.vector.unpackPrivatePoly(f, in))
 	}
 	top := int16(2*p.eta + 1)
 	limit := int16(4*p.eta + 1)
@@ -147,5 +147,5 @@ func (p *parameters) unpackPrivatePoly(f poly, in []byte) bool {
 	excess |= limit - last
 	f[p.n-1] = top - last&15
 	clear(f[p.n:])
-	return excess >= 0
+	return declassify(excess >= 0)
 }

@@ -7,7 +7,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/ctrutls/ctrutls/provider/ctruprime/internal/valgrind"
+	"github.com/ctrutls/ctrutls/provider/internal/valgrind"
 )
 
 // TestTaint runs every operation with its secrets marked undefined; it is for
@@ -20,10 +20,12 @@ func TestTaint(t *testing.T) {
 	r := newRandom(t)
 	forEachLevel(t, func(t *testing.T, s, plain *Scheme) {
 		taintKeyGeneration(t, r, s)
-		taintKeyGroup(t, r, s)
-		taintEncapsulation(t, r, s)
-		taintDecapsulation(t, r, s, plain, false)
-		taintDecapsulation(t, r, s, plain, true)
+		// A group's last lanes are empty; so are a batch's, or it has one more.
+		taintKeyGroup(t, r, s, maxLanes+1)
+		for _, size := range []int{1, 2, maxLanes - 1, maxLanes + 1} {
+			taintEncapsulation(t, r, s, size)
+			taintDecapsulation(t, r, s, plain, size)
+		}
 	})
 }
 
@@ -35,8 +37,8 @@ func taintKeyGeneration(t *testing.T, r random, s *Scheme) {
 	valgrind.Public(sk)
 }
 
-func taintKeyGroup(t *testing.T, r random, s *Scheme) {
-	sks, seeds := make([][]byte, 5), make([][]byte, 5)
+func taintKeyGroup(t *testing.T, r random, s *Scheme, size int) {
+	sks, seeds := make([][]byte, size), make([][]byte, size)
 	for i := range sks {
 		sks[i], seeds[i] = make([]byte, s.PrivateKeySize()), r.bytes(KeySeedSize)
 		valgrind.Secret(seeds[i])
@@ -47,9 +49,10 @@ func taintKeyGroup(t *testing.T, r random, s *Scheme) {
 	}
 }
 
-func taintEncapsulation(t *testing.T, r random, s *Scheme) {
+// taintEncapsulation encapsulates one by one and as a batch, with secret seeds.
+func taintEncapsulation(t *testing.T, r random, s *Scheme, size int) {
 	sk, _ := r.newKey(t, s)
-	batch := make([]Encapsulation, 3)
+	batch := make([]Encapsulation, size)
 	for i := range batch {
 		seed := r.bytes(EncapsulationSeedSize)
 		valgrind.Secret(seed)
@@ -65,30 +68,35 @@ func taintEncapsulation(t *testing.T, r random, s *Scheme) {
 	}
 }
 
-// taintDecapsulation takes DecapsulateBytes apart: whether the private key is
-// valid shows, and nothing else.
-func taintDecapsulation(t *testing.T, r random, s, plain *Scheme, tampered bool) {
-	sk, key := r.newKey(t, s)
-	ct, want := make([]byte, s.CiphertextSize()), make([]byte, SharedKeySize)
-	check(t, plain.EncapsulateBytes(ct, want, s.PublicKeyOf(sk), r.bytes(EncapsulationSeedSize)))
-	if tampered {
-		ct[r.below(len(ct))] ^= 1 << r.below(8)
-		check(t, plain.DecapsulateBytes(want, sk, ct))
+// taintDecapsulation decapsulates one by one and as a batch, with a secret key,
+// ciphertexts of which every other one is tampered with.
+func taintDecapsulation(t *testing.T, r random, s, plain *Scheme, size int) {
+	packed, _ := r.newKey(t, s)
+	batch, want := make([]Decapsulation, size), make([][]byte, size)
+	for i := range batch {
+		ct := make([]byte, s.CiphertextSize())
+		want[i] = make([]byte, SharedKeySize)
+		check(t, plain.EncapsulateBytes(ct, want[i], s.PublicKeyOf(packed), r.bytes(EncapsulationSeedSize)))
+		if i%2 == 1 {
+			ct[r.below(len(ct))] ^= 1 << r.below(8)
+			check(t, plain.DecapsulateBytes(want[i], packed, ct))
+		}
+		sk := bytes.Clone(packed)
+		valgrind.Secret(sk[:s.privatePoly])
+		valgrind.Secret(s.rejectionOf(sk))
+		batch[i] = Decapsulation{make([]byte, SharedKeySize), sk, ct, nil}
 	}
-	w, got := s.borrow(), make([]byte, SharedKeySize)
-	valgrind.Secret(sk[:s.privatePoly])
-	valgrind.Secret(s.rejectionOf(sk))
-	valid := []bool{s.unpackPrivatePoly(w.small, sk[:s.privatePoly])}
-	valgrind.Public(valid)
-	if !valid[0] {
-		t.Fatal("the key is invalid")
+	for i, d := range batch {
+		got := make([]byte, SharedKeySize)
+		check(t, s.DecapsulateBytes(got, d.PrivateKey, d.Ciphertext))
+		valgrind.Public(got)
+		equalBytes(t, "key", got, want[i])
 	}
-	f := s.transformOnce(w.secretKey(), w.small)
-	s.decapsulate(got, s.PublicKeyOf(sk), s.rejectionOf(sk), f, key.public.h, ct, w)
-	valgrind.Public(got)
-	s.giveBack(w)
-	if !bytes.Equal(got, want) {
-		t.Fatal("wrong key")
+	s.DecapsulateBatch(batch)
+	for i, d := range batch {
+		check(t, d.Err)
+		valgrind.Public(d.SharedKey)
+		equalBytes(t, "key of a batch", d.SharedKey, want[i])
 	}
 }
 

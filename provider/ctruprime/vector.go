@@ -35,7 +35,7 @@ func newVectorized(p *parameters, level vectorLevel) *vectorized {
 	}
 	return &vectorized{
 		Codec:  vec.NewCodec(p.n, int(p.q), p.eta, int(p.d)),
-		ring:   vec.NewRing(p.n, int(p.q), p.leaf, vectorPrimes[p.n]...),
+		ring:   vec.NewRing(p.n, int(p.q), p.leaf, level == avx512, vectorPrimes[p.n]...),
 		avx512: level == avx512,
 	}
 }
@@ -162,28 +162,47 @@ func (v *vectorized) packPrivatePoly(out []byte, half poly) {
 	clear(tail[:])
 }
 
+func (v *vectorized) difference(a, b []byte) uint64 { return vec.Difference(a, b) }
+
 type vectorDivision = vec.Division
 
 func (v *vectorized) newDivision() *vectorDivision { return v.ring.NewDivision() }
 
-// invertVector is invertPoly.
+// likelyGap is what delta stays within, in absolute value, in the division steps
+// of a secret polynomial. It goes beyond where 128 leading coefficients of the
+// polynomial are zero, with a probability of 2^-181 for eta = 2 and 2^-214 for
+// eta = 3, or where as many of a remainder or of a product of secrets are, each of
+// which is zero with a probability of about 1/q.
+const likelyGap = 128
+
+// invertVector is invertPoly. Whether a polynomial is one of the unlikely ones,
+// which take longer, is public.
 func (p *parameters) invertVector(out, in poly, d *vectorDivision) {
-	d.Wipe()
-	q, n := int16(p.q), p.n
-	d.F[0], d.F[n-1], d.F[n] = 1, -1, -1
-	for i, x := range in[:n] {
-		d.G[n-1-i] = x
+	if !declassify(p.divide(in, d, likelyGap)) {
+		p.divide(in, d, 2*p.n)
 	}
-	d.R[0] = 1
-	d.Run()
 	// The inverse, reversed, is V over x*F, and F is a constant. All words are
 	// below 2q in absolute value.
+	q, n := int16(p.q), p.n
 	scale := p.invert(p.modQ(uint32(d.F[0] + 2*q)))
 	for i := range out[:n] {
 		x := p.modQ(uint32(d.V[n-i]+2*q) * scale)
 		out[i] = int16(p.centre(int32(x)))
 	}
 	clear(out[n:])
+}
+
+// divide does the division steps of x^n - x - 1 by in, and reports whether the gap
+// was large enough.
+func (p *parameters) divide(in poly, d *vectorDivision, gap int) bool {
+	d.Wipe()
+	n := p.n
+	d.F[0], d.F[n-1], d.F[n] = 1, -1, -1
+	for i, x := range in[:n] {
+		d.G[n-1-i] = x
+	}
+	d.R[0] = 1
+	return d.Run(gap)
 }
 
 // generateGroup is parameters.generateGroup.

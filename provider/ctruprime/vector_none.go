@@ -29,6 +29,8 @@ func (*vectorized) unpackPrivatePoly(poly, []byte) (valid bool) {
 }
 func (*vectorized) packPrivatePoly([]byte, poly) {}
 
+func (*vectorized) difference([]byte, []byte) (x uint64) { return x }
+
 func (*vectorized) newDivision() *vectorDivision { return nil }
 
 type vectorDivision struct{}

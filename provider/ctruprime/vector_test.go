@@ -110,6 +110,7 @@ func FuzzVectorProduct(f *testing.F)     { routineTests["product"].fuzz(f) }
 func FuzzVectorProductWord(f *testing.F) { routineTests["productWord"].fuzz(f) }
 func FuzzVectorProductFull(f *testing.F) { routineTests["productFull"].fuzz(f) }
 func FuzzVectorInverse(f *testing.F)     { routineTests["inverse"].fuzz(f) }
+func FuzzVectorEqual(f *testing.F)       { routineTests["equal"].fuzz(f) }
 func FuzzVectorHash(f *testing.F)        { routineTests["hash"].fuzz(f) }
 
 // polyFrom reads n coefficients of absolute value at most bound.
@@ -150,6 +151,7 @@ var routineTests = map[string]routineTest{
 	"productWord": {func(s *Scheme) int { return 2 * polyBytes(s) }, compareProductWord},
 	"productFull": {func(s *Scheme) int { return 2 * polyBytes(s) }, compareProductFull},
 	"inverse":     {polyBytes, compareInverse},
+	"equal":       {func(s *Scheme) int { return 2 * s.ciphertextSize }, compareEqual},
 	"hash":        {func(*Scheme) int { return 4 * shakeRate }, compareHash},
 }
 
@@ -309,20 +311,39 @@ func compareInverse(t *testing.T, s, plain *Scheme, data []byte) {
 	equalPolys(t, "inverse", got, want)
 }
 
-// compareHash hashes in four lanes, with each permutation.
+func compareEqual(t *testing.T, s, plain *Scheme, data []byte) {
+	a, b := data[:s.ciphertextSize], data[s.ciphertextSize:]
+	for _, pair := range [][2][]byte{{a, b}, {a, bytes.Clone(a)}} {
+		if got, want := s.equal(pair[0], pair[1]), plain.equal(pair[0], pair[1]); got != want {
+			t.Errorf("equal(%x, %x): got %d, want %d", pair[0], pair[1], got, want)
+		}
+	}
+}
+
+// compareHash hashes in four lanes, all at once and one by one.
 func compareHash(t *testing.T, s, _ *Scheme, data []byte) {
-	for _, wide := range []bool{false, s.vector.avx512} {
-		var k vec.Keccak4
-		k.Init(wide)
+	all := func(k *vec.Keccak4) { k.Permute() }
+	each := func(k *vec.Keccak4) {
 		for lane := range maxLanes {
-			in := data[lane*shakeRate:][:shakeRate]
-			k.AbsorbLast(lane, shakeRate, shakeDomain, in[:int(in[0])%shakeRate])
+			k.PermuteOne(lane)
 		}
-		k.Permute()
-		for lane := range maxLanes {
-			in, got := data[lane*shakeRate:][:shakeRate], make([]byte, shakeRate)
-			k.Squeeze(lane, got)
-			equalBytes(t, "hash", got, sha3.SumSHAKE256(in[:int(in[0])%shakeRate], len(got)))
-		}
+	}
+	compareHashBy(t, false, all, data)
+	compareHashBy(t, false, each, data)
+	compareHashBy(t, s.vector.avx512, all, data)
+}
+
+func compareHashBy(t *testing.T, wide bool, permute func(*vec.Keccak4), data []byte) {
+	var k vec.Keccak4
+	k.Init(wide)
+	for lane := range maxLanes {
+		in := data[lane*shakeRate:][:shakeRate]
+		k.AbsorbLast(lane, shakeRate, shakeDomain, in[:int(in[0])%shakeRate])
+	}
+	permute(&k)
+	for lane := range maxLanes {
+		in, got := data[lane*shakeRate:][:shakeRate], make([]byte, shakeRate)
+		k.Squeeze(lane, got)
+		equalBytes(t, "hash", got, sha3.SumSHAKE256(in[:int(in[0])%shakeRate], len(got)))
 	}
 }

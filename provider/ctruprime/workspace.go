@@ -42,7 +42,7 @@ func newWorkspace(p *parameters) *workspace {
 		hashed:  make([]byte, keyIDSize+RejectionSize+p.ciphertextSize),
 		again:   make([]byte, p.ciphertextSize),
 	}
-	w.lanes.Init(p.hashesInLanes())
+	w.lanes.Init(p.vector != nil && p.vector.avx512)
 	return w
 }
 

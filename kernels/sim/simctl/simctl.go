@@ -63,7 +63,7 @@ type Sim struct {
 var names = []string{
 	"simReset", "simSetDeviceCount", "simSetDriverVersion", "simSetCompute", "simSetMultiprocessors", "simSetMemory", "simSetHostMemory", "simSetSeed",
 	"simSetChecks", "simSetStepLimit", "simSetPageable", "simFailCall", "simCallName", "simFaultLaunch", "simHangLaunch", "simReleaseHang", "simHanging",
-	"simSetLost", "simSetSticky", "simSetFaultsPermanent", "simCorruptCopy", "simClearFaults", "simHold", "simPass", "simHoldStream", "simWaitQueued", "simSetDelay", "simLastFault",
+	"simSetLost", "simSetSticky", "simSetFaultsPermanent", "simCorruptCopy", "simClearFaults", "simHold", "simPass", "simHoldStream", "simWaitQueued", "simSetDelay", "simSetSensors", "simLastFault",
 	"simGetStats",
 }
 
@@ -242,6 +242,12 @@ func (s *Sim) SetPace(device int, p Pace) {
 		percent = uintptr(p.Slowdown * 100)
 	}
 	s.must("simSetDelay", uintptr(device), uintptr(p.Launch.Microseconds()), uintptr(p.Copy.Microseconds()), percent)
+}
+
+// SetSensors sets what NVML tells of a device: percent of the time that kernels ran, degrees Celsius, milliwatts. A negative one says that
+// the device has no such sensor, as it is at first.
+func (s *Sim) SetSensors(device, utilisation, temperature, power int) {
+	s.must("simSetSensors", uintptr(device), uintptr(utilisation), uintptr(temperature), uintptr(power))
 }
 
 // LastFault returns the reason of the latest failure: what a kernel did, with its block and thread, or why a call was

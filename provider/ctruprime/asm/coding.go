@@ -25,6 +25,7 @@ func coding() {
 	codewords()
 	packSecret()
 	unpackSecret()
+	difference()
 }
 
 // constant is memory with 32 bytes, which the file holds once.
@@ -489,5 +490,38 @@ func unpackSecret() {
 	r := GP32()
 	VPMOVMSKB(excess, r)
 	Store(r, ReturnIndex(0))
+	finish()
+}
+
+// difference writes the comparison of two strings.
+func difference() {
+	routine("difference", "func(a *byte, b *byte, last int) uint64",
+		"difference returns zero if a and b, of last+32 bytes, are the same. It needs AVX2.")
+	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	last := Load(Param("last"), GP64())
+	index := GP64()
+	XORQ(index, index)
+	sum := YMM()
+	VPXOR(sum, sum, sum)
+	compare := func(index Register) {
+		x := YMM()
+		VMOVDQU(Mem{Base: a, Index: index, Scale: 1}, x)
+		VPXOR(Mem{Base: b, Index: index, Scale: 1}, x, x)
+		VPOR(x, sum, sum)
+	}
+	Label("vector")
+	compare(index)
+	ADDQ(U32(vectorSize), index)
+	CMPQ(index, last)
+	JLT(LabelRef("vector"))
+	compare(last) // the end, whatever the length
+	half, quarter := XMM(), XMM()
+	VEXTRACTI128(U8(1), sum, half)
+	VPOR(sum.AsX(), half, half)
+	VPSRLDQ(U8(8), half, quarter)
+	VPOR(half, quarter, quarter)
+	result := GP64()
+	VMOVQ(quarter, result)
+	Store(result, ReturnIndex(0))
 	finish()
 }

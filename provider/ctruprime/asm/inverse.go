@@ -15,6 +15,10 @@ import (
 //	delta = delta + 1
 //	g = next / x, r = last, v = x*v
 //
+// To divide g by x, or multiply v, is to move where it begins: each word of a
+// result is written over that of g or v that it came from. Stores that overlap
+// loads of the next step, but not quite, would hold those up.
+//
 // (A swap would also negate next and last; the sign does not matter.)
 //
 // A word of next is low(f0*g) - low(g0*f) - k*q with
@@ -24,35 +28,79 @@ import (
 // B = q/(1 - q/2^15) = 5380, 5340 and 10375.
 func inversion() {
 	moduli = nil
-	routine("divide", "func(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int)",
-		"divide does so many division steps on f, g, v and r of size words, a multiple of 64,",
-		"with room for a word before g and 64 after v, where v = 0 and r = 1 at the start.",
-		"The table holds q, then as 64-bit integers q, round(2^28/q) and round(2^43/q). It",
-		"needs AVX2.")
+	divide(vectorAVX2, "divide", "AVX2")
+	divide(vectorAVX512, "divideAVX512", "AVX-512F, BW and VL")
+}
+
+// A vectorKind says how a division uses vectors.
+type vectorKind struct {
+	bytes, atOnce int
+	new           func() VecVirtual
+	move          func(from, to Op)
+	mask          func() Register
+	setMask       func(all, mask Register)     // to all ones or zero
+	choose        func(mask Register, b, a Op) // a = b where the mask is one
+}
+
+var vectorAVX2 = vectorKind{
+	bytes: 32, atOnce: 2, new: YMM, move: func(from, to Op) { VMOVDQU(from, to) },
+	mask: func() Register { return YMM() },
+	setMask: func(all, mask Register) {
+		VMOVQ(all, mask.(VecVirtual).AsX())
+		VPBROADCASTQ(mask.(VecVirtual).AsX(), mask)
+	},
+	choose: func(mask Register, b, a Op) { VPBLENDVB(mask, b, a, a) },
+}
+
+var vectorAVX512 = vectorKind{
+	bytes: 64, atOnce: 1, new: ZMM, move: func(from, to Op) { VMOVDQU64(from, to) },
+	mask:    func() Register { return K() },
+	setMask: func(all, mask Register) { KMOVQ(all, mask) },
+	choose:  func(mask Register, b, a Op) { VPBLENDMW(b, a, mask, a) },
+}
+
+func divide(kind vectorKind, name, needs string) {
+	routine(name, "func(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int, gap int) int",
+		name+" does so many division steps on f, g, v and r, where v = 0 and r = 1 at the",
+		"start and the degrees of f and g, below size, add up to steps. f and r have size words,",
+		"a multiple of 32. g and v have steps + 32 and wander: g starts at gs, and v ends at vs.",
+		"The table holds q, then as 64-bit integers q, round(2^28/q) and round(2^43/q). What",
+		"it leaves is right if delta was never beyond gap, an even number, in absolute value;",
+		"otherwise it returns a negative number. It needs "+needs+".")
 	d := division{
-		f: Load(Param("fs"), GP64()), g: Load(Param("gs"), GP64()),
+		vectorKind: kind,
+		f:          Load(Param("fs"), GP64()), g: Load(Param("gs"), GP64()),
 		v: Load(Param("vs"), GP64()), r: Load(Param("rs"), GP64()),
 		table: Load(Param("table"), GP64()), steps: Load(Param("steps"), GP64()),
-		delta: GP64(), f0: GP64(), g0: GP64(), done: GP64(),
-		q: YMM(), multF: YMM(), multG: YMM(), guessF: YMM(), guessG: YMM(), swap: YMM(),
+		delta: GP64(), f0: GP64(), g0: GP64(), done: GP64(), within: GP64(),
+		q: kind.new(), multF: kind.new(), multG: kind.new(), guessF: kind.new(), guessG: kind.new(),
+		swap: kind.mask(),
 	}
-	VMOVDQU(at(d.table, 0), d.q)
+	VPBROADCASTW(at(d.table, 0), d.q)
+	LEAQ(Mem{Base: d.v, Index: d.steps, Scale: 2}, d.v)
 	MOVQ(I32(1), d.delta)
 	XORQ(d.done, d.done)
+	XORQ(d.within, d.within)
 	Label("step")
 	d.prepare()
 	d.divideDown()
 	d.raise()
+	ADDQ(I32(2), d.g)
+	SUBQ(I32(2), d.v)
 	INCQ(d.done)
 	DECQ(d.steps)
 	JNE(LabelRef("step"))
+	Store(d.within, ReturnIndex(0))
 	finish()
 }
 
 type division struct {
-	f, g, v, r, table                     Register
-	steps, delta, f0, g0, done            Register
-	q, multF, multG, guessF, guessG, swap VecVirtual
+	vectorKind
+	f, g, v, r, table               Register
+	steps, delta, f0, g0, done      Register
+	within                          GPVirtual // negative once delta was beyond the gap
+	q, multF, multG, guessF, guessG VecVirtual
+	swap                            Register // a mask
 }
 
 // prepare reads f0 and g0, decides the swap and readies the factors.
@@ -90,16 +138,24 @@ func (d *division) prepare() {
 	NEGQ(positive)
 	ANDQ(positive, nonzero)
 	SARQ(U8(63), nonzero)
-	VMOVQ(nonzero, d.swap.AsX())
-	VPBROADCASTQ(d.swap.AsX(), d.swap)
+	d.setMask(nonzero, d.swap)
 	XORQ(nonzero, d.delta)
 	SUBQ(nonzero, d.delta)
 	INCQ(d.delta)
+	// within |= gap - |delta|
+	sign, room := GP64(), GP64()
+	MOVQ(d.delta, sign)
+	SARQ(U8(63), sign)
+	MOVQ(gapParameter, room)
+	ADDQ(sign, room)
+	XORQ(d.delta, sign)
+	SUBQ(sign, room)
+	ORQ(room, d.within)
 }
 
 // eliminate returns f0*b - g0*a.
 func (d *division) eliminate(a, b VecVirtual) VecVirtual {
-	guess, t, next := YMM(), YMM(), YMM()
+	guess, t, next := d.new(), d.new(), d.new()
 	VPMULHRSW(d.guessF, b, guess)
 	VPMULHRSW(d.guessG, a, t)
 	VPSUBW(t, guess, guess)
@@ -111,68 +167,70 @@ func (d *division) eliminate(a, b VecVirtual) VecVirtual {
 	return next
 }
 
-const unrolled = 4 // vectors
+// The last two arguments are read where they are.
+var (
+	sizeParameter = NewParamAddr("size", 48)
+	gapParameter  = NewParamAddr("gap", 56)
+)
 
-// sizeParameter is where the last argument is.
-var sizeParameter = NewParamAddr("size", 48)
+// After t steps of s the degrees of f and g are at most (s-t+delta)/2 and
+// (s-t-delta)/2, and those of v and r at most (t+1+delta)/2 and (t+1-delta)/2:
+// by induction, for a step that swaps, where delta becomes 1-delta, and for one
+// that does not, where delta grows by one and either was not positive or g0 is
+// zero. Words beyond are multiples of q, and are left alone.
 
-// divideDown treats f and g, of which as many words matter as steps remain, and
+// divideDown treats f and g, of which no more words matter than steps remain, and
 // one.
 func (d *division) divideDown() {
-	count, f, g := GP64(), GP64(), GP64()
-	MOVQ(sizeParameter, count)
-	CMPQ(d.steps, count)
-	CMOVQLT(d.steps, count)
-	DECQ(count)
-	SHRQ(U8(6), count)
-	MOVQ(d.f, f)
-	MOVQ(d.g, g)
-	INCQ(count)
-	Label("down")
-	for i := range unrolled {
-		a, b := YMM(), YMM()
-		VMOVDQU(at(f, vectorSize*i), a)
-		VMOVDQU(at(g, vectorSize*i), b)
-		next := d.eliminate(a, b)
-		VPBLENDVB(d.swap, b, a, a)
-		store(a, at(f, vectorSize*i))
-		store(next, at(g, vectorSize*i-2))
-	}
-	ADDQ(U32(unrolled*vectorSize), f)
-	ADDQ(U32(unrolled*vectorSize), g)
-	DECQ(count)
-	JNE(LabelRef("down"))
+	count := GP64()
+	d.limit(count, d.steps, 0)
+	bound := GP64()
+	LEAQ(at(d.steps, -1), bound)
+	d.treat("down", count, bound, d.f, d.g)
 }
 
-// raise treats v and r, whose degree is at most the number of steps done.
+// raise treats v and r, whose degree is at most the number of steps done, too.
 func (d *division) raise() {
-	count, offset := GP64(), GP64()
-	MOVQ(sizeParameter, count)
-	DECQ(count)
-	CMPQ(d.done, count)
-	CMOVQLT(d.done, count)
-	SHRQ(U8(6), count)
-	MOVQ(count, offset)
-	SHLQ(U8(7), offset)
+	count := GP64()
+	d.limit(count, d.done, 1)
+	d.treat("up", count, d.done, d.v, d.r)
+}
+
+// limit sets count to half of sum + gap + more, a bound of the degree, or to the
+// index of the last word.
+func (d *division) limit(count, sum Register, more int) {
+	last := GP64()
+	MOVQ(gapParameter, count)
+	LEAQ(Mem{Base: count, Index: sum, Scale: 1, Disp: more}, count)
+	SHRQ(U8(1), count)
+	MOVQ(sizeParameter, last)
+	DECQ(last)
+	CMPQ(last, count)
+	CMOVQLT(last, count)
+}
+
+// treat replaces the words of a and b up to an index, count or bound, by those of a
+// or b and of f0*b - g0*a.
+func (d *division) treat(name string, count, bound, as, bs Register) {
+	CMPQ(bound, count)
+	CMOVQLT(bound, count)
+	SHRQ(U8(5), count) // by 32
 	INCQ(count)
-	v, r := GP64(), GP64()
-	MOVQ(d.v, v)
-	ADDQ(offset, v)
-	MOVQ(d.r, r)
-	ADDQ(offset, r)
-	Label("up")
-	for i := unrolled - 1; i >= 0; i-- {
-		a, b := YMM(), YMM()
-		VMOVDQU(at(v, vectorSize*i), a)
-		VMOVDQU(at(r, vectorSize*i), b)
-		last := d.eliminate(a, b)
-		VPBLENDVB(d.swap, b, a, a)
-		store(a, at(v, vectorSize*i+2))
-		store(last, at(r, vectorSize*i))
+	p, q := GP64(), GP64()
+	MOVQ(as, p)
+	MOVQ(bs, q)
+	Label(name)
+	for i := range d.atOnce {
+		a, b := d.new(), d.new()
+		d.move(at(p, d.bytes*i), a)
+		d.move(at(q, d.bytes*i), b)
+		next := d.eliminate(a, b)
+		d.choose(d.swap, b, a)
+		d.move(a, at(p, d.bytes*i))
+		d.move(next, at(q, d.bytes*i))
 	}
-	SUBQ(U32(unrolled*vectorSize), v)
-	SUBQ(U32(unrolled*vectorSize), r)
+	ADDQ(U32(d.bytes*d.atOnce), p)
+	ADDQ(U32(d.bytes*d.atOnce), q)
 	DECQ(count)
-	JNE(LabelRef("up"))
-	MOVW(U16(0), at(d.v, 0))
+	JNE(LabelRef(name))
 }

@@ -1,9 +1,13 @@
 package backend
 
 import (
+	"context"
+	"hash/fnv"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,16 +17,57 @@ const maxBackoff = 16
 
 // backend is one server and what its latest requests say about it.
 type backend struct {
-	url        *url.URL
+	url     *url.URL
+	address string // host:port to connect to
+	name    string // for the log: the URL's host, and its address where that was looked up
+	seed    uint64 // stands for the address in hashes
+
 	log        *slog.Logger
 	ejectAfter int
 	ejectFor   time.Duration
+
+	dialer   *dialer
+	main     *http.Transport // nil for tcp and tls backends
+	upgrades *http.Transport // for requests that ask to switch protocols; nil: none can
+
+	underway atomic.Int64 // requests and connections that it serves
+	gone     atomic.Bool  // its name does not lead to it any more
+	stop     context.CancelFunc
 
 	mu       sync.Mutex
 	failures int           // in a row
 	ejected  time.Time     // until then; zero if it is not ejected
 	backoff  time.Duration // of the latest ejection
 	trying   bool          // a request is finding out whether it is back
+	checks   int           // health checks in a row that contradict unfit
+	unfit    bool          // by health checks
+	served   uint64        // in all
+	faults   uint64        // in all
+}
+
+// newBackend returns the backend behind u. The address is where its host was
+// found, "" to look it up for each connection.
+func newBackend(o *Options, u *url.URL, address string) *backend {
+	b := &backend{url: u, address: address, name: u.Host, log: o.Logger, ejectAfter: o.EjectAfter, ejectFor: o.EjectFor, stop: func() {}}
+	if address == "" {
+		b.address = hostPort(u)
+	} else {
+		b.name = u.Host + " at " + address
+	}
+	hash := fnv.New64a()
+	hash.Write([]byte(b.address + u.Path))
+	b.seed = hash.Sum64()
+	b.dialer = newDialer(o, b)
+	b.main, b.upgrades = newTransports(o, b.dialer, u)
+	return b
+}
+
+// hostPort is where a URL leads.
+func hostPort(u *url.URL) string {
+	if u.Port() != "" {
+		return u.Host
+	}
+	return u.Host + map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
 }
 
 // admit reports whether the backend takes part now. After an ejection the
@@ -31,6 +76,9 @@ type backend struct {
 func (b *backend) admit(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.unfit {
+		return false
+	}
 	if b.ejected.IsZero() {
 		return true
 	}
@@ -41,14 +89,47 @@ func (b *backend) admit(now time.Time) bool {
 	return true
 }
 
+// fit reports what health checks say of the backend.
+func (b *backend) fit() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.unfit
+}
+
+// enter counts a request or connection in, until leave.
+func (b *backend) enter() { b.underway.Add(1) }
+
+// leave lets connections to a backend that is gone end with their requests.
+func (b *backend) leave() {
+	if b.underway.Add(-1) == 0 && b.gone.Load() {
+		b.closeIdle()
+	}
+}
+
+// retire ends a backend's checks, and its connections as they become idle.
+func (b *backend) retire() {
+	b.gone.Store(true)
+	b.stop()
+	b.closeIdle()
+}
+
+func (b *backend) closeIdle() {
+	for _, t := range []*http.Transport{b.main, b.upgrades} {
+		if t != nil {
+			t.CloseIdleConnections()
+		}
+	}
+}
+
 // succeeded notes that the backend answered.
 func (b *backend) succeeded() {
 	b.mu.Lock()
 	back := !b.ejected.IsZero()
 	b.failures, b.ejected, b.backoff, b.trying = 0, time.Time{}, 0, false
+	b.served++
 	b.mu.Unlock()
 	if back {
-		b.log.Info("backend is back", "backend", b.url.Host)
+		b.log.Info("backend is back", "backend", b.name)
 	}
 }
 
@@ -64,6 +145,7 @@ func (b *backend) undecided() {
 func (b *backend) failed(err error) {
 	b.mu.Lock()
 	b.failures++
+	b.faults++
 	eject := b.failures >= b.ejectAfter
 	if eject {
 		b.backoff = min(max(2*b.backoff, b.ejectFor), maxBackoff*b.ejectFor)
@@ -73,6 +155,6 @@ func (b *backend) failed(err error) {
 	failures, backoff := b.failures, b.backoff
 	b.mu.Unlock()
 	if eject {
-		b.log.Warn("backend ejected", "backend", b.url.Host, "failures", failures, "for", backoff, "err", err)
+		b.log.Warn("backend ejected", "backend", b.name, "failures", failures, "for", backoff, "err", err)
 	}
 }

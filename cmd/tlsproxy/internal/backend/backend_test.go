@@ -3,6 +3,7 @@ package backend
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,17 +34,50 @@ type cluster struct {
 	t         *testing.T
 	pool      *Pool
 	listeners map[string]*memnet.Listener
-	log       bytes.Buffer
+	log       buffer
+	dials     atomic.Int64
+}
+
+// buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}
+
+func (b *buffer) Len() int { return len(b.String()) }
+
+func (b *buffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all.Reset()
 }
 
 func newCluster(t *testing.T, n int, handler http.HandlerFunc) *cluster {
+	return newClusterWith(t, n, handler, nil)
+}
+
+// newClusterWith lets change set options. Backends speak HTTP/2 too, without TLS.
+func newClusterWith(t *testing.T, n int, handler http.HandlerFunc, change func(*Options)) *cluster {
 	c := &cluster{t: t, listeners: map[string]*memnet.Listener{}}
 	o := Options{
-		EjectAfter: 2, EjectFor: time.Second, MaxIdleConnections: 4, MaxHeaderBytes: 1 << 16,
+		Name: "test", Retries: 2, EjectAfter: 2, EjectFor: time.Second, MaxIdleConnections: 4, MaxHeaderBytes: 1 << 16,
 		ConnectTimeout: 5 * time.Second, ResponseTimeout: time.Minute, IdleTimeout: time.Minute,
 		WriteTimeout: 2 * time.Minute, ReadTimeout: 3 * time.Minute,
 		Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+			c.dials.Add(1)
 			host, _, _ := net.SplitHostPort(address)
 			return c.listeners[host].Dial(ctx)
 		},
@@ -56,10 +91,15 @@ func newCluster(t *testing.T, n int, handler http.HandlerFunc) *cluster {
 			if handler != nil {
 				handler(w, r)
 			}
-		})}
+		}), Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
 		go server.Serve(ln)
 		t.Cleanup(func() { server.Close() })
 		o.URLs = append(o.URLs, &url.URL{Scheme: "http", Host: name})
+	}
+	if change != nil {
+		change(&o)
 	}
 	var err error
 	if c.pool, err = New(o); err != nil {
@@ -73,6 +113,10 @@ func newCluster(t *testing.T, n int, handler http.HandlerFunc) *cluster {
 func (c *cluster) get() string {
 	c.t.Helper()
 	return c.do(context.Background(), nil)
+}
+
+func newRequest() (*http.Request, error) {
+	return http.NewRequest(http.MethodGet, "http://front.example/", nil)
 }
 
 func (c *cluster) do(ctx context.Context, body io.Reader) string {
@@ -387,7 +431,7 @@ func TestStalledBackend(t *testing.T) {
 		if _, err := c.pool.RoundTrip(r); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Minute {
 			t.Errorf("sending: after %v: %v", time.Since(start), err)
 		}
-		if b := c.pool.backends[0]; b.failures != 1 {
+		if b := (*c.pool.set.Load())[0]; b.failures != 1 {
 			t.Errorf("sending: %d failures", b.failures)
 		}
 		r, _ = http.NewRequest(http.MethodGet, "http://front.example/", nil)
@@ -419,7 +463,7 @@ func TestStalledBackend(t *testing.T) {
 		if string(got) != "x" || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 3*time.Minute {
 			t.Errorf("receiving: after %v: %q, %v", time.Since(start), got, err)
 		}
-		if b := c.pool.backends[0]; b.failures != 1 {
+		if b := (*c.pool.set.Load())[0]; b.failures != 1 {
 			t.Errorf("receiving: %d failures", b.failures)
 		}
 	})
@@ -439,7 +483,7 @@ func TestDeadlinesDoNotOutlast(t *testing.T) {
 			c.expect("b0")
 			time.Sleep(50 * time.Second) // below the idle time-out
 		}
-		if got := c.pool.backends[0].failures; got != 0 || dials != 20 {
+		if got := (*c.pool.set.Load())[0].failures; got != 0 || dials != 20 {
 			t.Errorf("%d failures, %d requests", got, dials)
 		}
 	})
@@ -512,7 +556,7 @@ func TestTLSBackend(t *testing.T) {
 		ca   *x509.CertPool
 		want string
 	}{{ca, "HTTP/1.1"}, {x509.NewCertPool(), "tls: failed to verify certificate: x509: certificate signed by unknown authority"}} {
-		p, err := New(Options{URLs: []*url.URL{target}, CA: test.ca, EjectAfter: 1, EjectFor: time.Second,
+		p, err := New(Options{URLs: []*url.URL{target}, TLS: &tls.Config{RootCAs: test.ca}, EjectAfter: 1, EjectFor: time.Second,
 			ConnectTimeout: time.Minute, IdleTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

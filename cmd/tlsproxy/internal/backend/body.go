@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // retryBody is a request's body that can be handed to a transport again as
@@ -13,6 +14,8 @@ type retryBody struct {
 	body io.ReadCloser
 
 	mu      sync.Mutex
+	stream  *stream       // that takes it; nil: its connection has deadlines
+	within  time.Duration // how long that may take over a piece; 0: no bound
 	read    bool
 	err     error // of reading, but for io.EOF
 	wanted  bool  // a transport has closed it
@@ -27,11 +30,26 @@ func newRetryBody(body io.ReadCloser) *retryBody {
 	return &retryBody{body: body}
 }
 
+// watch bounds how long an attempt may take over a piece of the body.
+func (b *retryBody) watch(try *attempt, within time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stream, b.within = try.stream, within
+}
+
+// Read is called when the piece before has been taken.
 func (b *retryBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	b.read = true
+	stream, within := b.stream, b.within
 	b.mu.Unlock()
+	if stream != nil && within > 0 {
+		stream.taken()
+	}
 	n, err := b.body.Read(p)
+	if stream != nil && within > 0 && n > 0 {
+		stream.handed(within)
+	}
 	if err != nil && err != io.EOF {
 		b.mu.Lock()
 		b.err = err
@@ -45,7 +63,12 @@ func (b *retryBody) Close() error {
 	if b == nil {
 		return nil
 	}
-	return b.close(func() { b.wanted = true })
+	return b.close(func() {
+		b.wanted = true
+		if b.stream != nil {
+			b.stream.taken()
+		}
+	})
 }
 
 // settle says that no other attempt follows.

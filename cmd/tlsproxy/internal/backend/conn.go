@@ -2,11 +2,7 @@ package backend
 
 import (
 	"errors"
-	"io"
 	"net"
-	"net/http"
-	"net/http/httptrace"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +16,7 @@ type conn struct {
 	writeTimeout time.Duration // 0: none
 	closed       atomic.Bool   // by us
 	failed       atomic.Bool   // by the other side, or by a deadline
+	heard        *atomic.Bool  // set once something came; nil: nobody asks
 	switched     atomic.Bool   // to another protocol, whose waiting others bound
 
 	mu     sync.Mutex
@@ -29,6 +26,9 @@ type conn struct {
 // Read reads; its deadline is set by await.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if n > 0 && c.heard != nil {
+		c.heard.Store(true)
+	}
 	c.note(err)
 	return n, err
 }
@@ -86,71 +86,5 @@ func (c *conn) done(a *answer) {
 	if c.answer == a {
 		c.answer = nil
 		c.Conn.SetReadDeadline(time.Time{})
-	}
-}
-
-// answer is the body of an answer. Its reader may take its time, but the
-// backend may not while it is being read.
-type answer struct {
-	io.ReadCloser
-	conn    *conn
-	backend *backend
-	timeout time.Duration
-}
-
-// Read fails with os.ErrDeadlineExceeded if nothing comes for the time-out, and
-// then counts that against the backend.
-func (a *answer) Read(p []byte) (int, error) {
-	a.conn.await(a, a.timeout)
-	n, err := a.ReadCloser.Read(p)
-	a.conn.done(a)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		a.backend.failed(err)
-	}
-	return n, err
-}
-
-// attempt notes how far one backend's try at a request got.
-type attempt struct {
-	mu         sync.Mutex
-	conn       *conn // the latest that was used; nil: none
-	unfinished bool  // the request was not written to its end
-}
-
-// trace follows an attempt; its functions are called from several goroutines.
-func (a *attempt) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.conn, a.unfinished = info.Conn.(*conn), false
-		},
-		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.unfinished = info.Err != nil
-		},
-	}
-}
-
-// refused reports whether an attempt that failed after a connection was to be
-// had did so without a fault of that connection: the HTTP client found that
-// the request cannot be sent.
-func (a *attempt) refused() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.conn == nil || a.unfinished && !a.conn.failed.Load()
-}
-
-// watch bounds the reading of a response.
-func (a *attempt) watch(b *backend, response *http.Response, timeout time.Duration) {
-	a.mu.Lock()
-	c := a.conn
-	a.mu.Unlock()
-	switch {
-	case response.StatusCode == http.StatusSwitchingProtocols:
-		c.release()
-	case timeout > 0 && response.Body != http.NoBody:
-		response.Body = &answer{response.Body, c, b, timeout}
 	}
 }

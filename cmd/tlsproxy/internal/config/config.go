@@ -1,57 +1,170 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 )
 
 // Config is a whole configuration. The tag yaml names a key; min and max bound
-// a number, a size, a duration, or the length of a list; empty lets a value be
-// the empty string.
+// a number, a size, a duration, or the length of a list or of a mapping of free
+// names; empty lets a value be the empty string; reload:"restart" marks what a
+// running proxy does not take up when it reads its configuration again.
 type Config struct {
-	Listen       []Address     `yaml:"listen" max:"64"`
-	Certificates []Certificate `yaml:"certificates" max:"100000"`
-	TLS          TLS           `yaml:"tls"`
-	Backends     Backends      `yaml:"backends"`
-	Timeouts     Timeouts      `yaml:"timeouts"`
-	Limits       Limits        `yaml:"limits"`
-	Log          Log           `yaml:"log"`
-	Provider     Provider      `yaml:"provider"`
+	Listen       []Address       `yaml:"listen" max:"64" reload:"restart"`
+	Certificates []Certificate   `yaml:"certificates" max:"100000"`
+	ACME         ACME            `yaml:"acme"`
+	TLS          TLS             `yaml:"tls"`
+	Backends     Pool            `yaml:"backends"` // the pool DefaultPool
+	Pools        map[string]Pool `yaml:"pools" max:"1024"`
+	Hosts        []Host          `yaml:"hosts" max:"100000"`
+	UnknownHost  UnknownHost     `yaml:"unknown_host"`
+	Headers      Headers         `yaml:"headers"`
+	Reload       Reload          `yaml:"reload"`
+	Timeouts     Timeouts        `yaml:"timeouts"`
+	Limits       Limits          `yaml:"limits"`
+	Log          Log             `yaml:"log"`
+	Admin        Admin           `yaml:"admin" reload:"restart"`
+	Provider     Provider        `yaml:"provider" reload:"restart"`
 
 	file      string
 	positions map[string]position
 }
 
-// Certificate names the PEM files of one certificate chain and of its key.
-// Relative names are relative to the configuration file's folder.
+// Certificate names the PEM files of one certificate chain and of its key, or a
+// folder of such files. Relative names are relative to the configuration file's
+// folder.
 type Certificate struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert   string `yaml:"cert,omitempty"`
+	Key    string `yaml:"key,omitempty"`
+	Folder string `yaml:"folder,omitempty"`
+}
+
+// ACME says for which names certificates are had from an authority by ACME.
+type ACME struct {
+	Names       []HostName `yaml:"names" max:"10000"` // none: for none
+	AgreeTerms  bool       `yaml:"agree_terms" reload:"restart"`
+	Email       string     `yaml:"email" empty:"ok" reload:"restart"`
+	Directory   string     `yaml:"directory" reload:"restart"`
+	DirectoryCA string     `yaml:"directory_ca" empty:"ok" reload:"restart"`
+	Storage     string     `yaml:"storage" reload:"restart"`
+}
+
+// Reload says when a running proxy looks for changes; it also does at SIGHUP.
+type Reload struct {
+	Poll          Duration `yaml:"poll" min:"0" max:"24h"`  // 0: never
+	Every         Duration `yaml:"every" min:"0" max:"24h"` // 0: never
+	Configuration bool     `yaml:"configuration"`
 }
 
 // TLS is the policy towards clients.
 type TLS struct {
-	Groups     []Group    `yaml:"groups" max:"32"`
-	MinVersion Version    `yaml:"min_version"`
-	ALPN       []Protocol `yaml:"alpn" max:"2"`
+	Groups        []Group    `yaml:"groups" max:"32"`
+	MinVersion    Version    `yaml:"min_version"`
+	ALPN          []Protocol `yaml:"alpn" max:"2"`
+	RequireHybrid bool       `yaml:"require_hybrid"`
+	ClientAuth    ClientAuth `yaml:"client_auth"`
+	Tickets       Tickets    `yaml:"tickets"`
 }
 
-// Backends is a pool of HTTP/1.1 servers that answer the same requests.
-type Backends struct {
-	URLs               []URL    `yaml:"urls" max:"1024"`
-	CA                 string   `yaml:"ca" empty:"ok"`
-	EjectAfter         int      `yaml:"eject_after" min:"1" max:"1000"`
-	EjectFor           Duration `yaml:"eject_for" min:"100ms" max:"1h"`
-	MaxIdleConnections int      `yaml:"max_idle_connections" min:"0" max:"65536"`
+// ClientAuth says which certificates clients need.
+type ClientAuth struct {
+	Mode  ClientAuthMode `yaml:"mode"`
+	CA    string         `yaml:"ca" empty:"ok"`
+	Allow []ClientName   `yaml:"allow" max:"1000"` // none: all that ca vouches for
+}
+
+// Tickets says how clients resume sessions.
+type Tickets struct {
+	Enabled  bool     `yaml:"enabled"`
+	Rotate   Duration `yaml:"rotate" min:"1m" max:"168h"`
+	Lifetime Duration `yaml:"lifetime" min:"1m" max:"168h"`
+	Secrets  string   `yaml:"secrets" empty:"ok"`
+}
+
+// DefaultPool is the name of the pool that the key backends describes.
+const DefaultPool = "default"
+
+// Pool is a set of backends that answer alike.
+type Pool struct {
+	URLs               []URL           `yaml:"urls" max:"1024"`
+	Protocol           BackendProtocol `yaml:"protocol"`
+	Balance            Balance         `yaml:"balance"`
+	HashKey            HashKey         `yaml:"hash_key"`
+	CA                 string          `yaml:"ca" empty:"ok"`
+	TLS                BackendTLS      `yaml:"tls"`
+	Health             Health          `yaml:"health"`
+	Retries            int             `yaml:"retries" min:"0" max:"10"`
+	EjectAfter         int             `yaml:"eject_after" min:"1" max:"1000"`
+	EjectFor           Duration        `yaml:"eject_for" min:"100ms" max:"1h"`
+	MaxIdleConnections int             `yaml:"max_idle_connections" min:"0" max:"65536"`
+	Resolve            Duration        `yaml:"resolve" min:"0" max:"24h"` // 0: when connecting
+}
+
+// BackendTLS is the policy towards the https and tls backends of a pool.
+type BackendTLS struct {
+	Cert           string  `yaml:"cert" empty:"ok"`
+	Key            string  `yaml:"key" empty:"ok"`
+	ServerName     string  `yaml:"server_name" empty:"ok"`
+	Groups         []Group `yaml:"groups" max:"32"`
+	MinVersion     Version `yaml:"min_version"`
+	ClassicalRetry bool    `yaml:"classical_retry"`
+}
+
+// Health says how backends are checked between requests.
+type Health struct {
+	Check          HealthCheck `yaml:"check"`
+	Path           string      `yaml:"path"`
+	Host           string      `yaml:"host" empty:"ok"`
+	Interval       Duration    `yaml:"interval" min:"100ms" max:"1h"`
+	Timeout        Duration    `yaml:"timeout" min:"10ms" max:"5m"`
+	HealthyAfter   int         `yaml:"healthy_after" min:"1" max:"1000"`
+	UnhealthyAfter int         `yaml:"unhealthy_after" min:"1" max:"1000"`
+}
+
+// Host is what happens to connections, and over them to requests, for some
+// server names.
+type Host struct {
+	Names  []HostName `yaml:"names" max:"1000"`
+	Mode   Mode       `yaml:"mode"`
+	Pool   string     `yaml:"pool"`
+	Routes []Route    `yaml:"routes" max:"1000"`
+
+	Certificates []Certificate `yaml:"certificates,omitempty" max:"1000"` // none: those of the whole proxy
+	TLS          HostTLS       `yaml:"tls"`
+}
+
+// HostTLS is where a host's policy differs from the key tls. What is zero does
+// not.
+type HostTLS struct {
+	Groups        []Group        `yaml:"groups,omitempty" max:"32"`
+	MinVersion    Version        `yaml:"min_version,omitempty"`
+	ALPN          []ProtocolName `yaml:"alpn,omitempty" max:"16"`
+	RequireHybrid Choice         `yaml:"require_hybrid,omitempty"`
+	ClientAuth    ClientAuth     `yaml:"client_auth,omitempty"`
+}
+
+// Route sends the requests beneath a path to a pool.
+type Route struct {
+	Path RoutePath `yaml:"path"`
+	Pool string    `yaml:"pool"`
+}
+
+// Headers says what backends are told in headers of the proxy's own.
+type Headers struct {
+	Forwarded bool `yaml:"forwarded"`
 }
 
 // Timeouts bound how long the proxy waits. Where 0 is allowed it means no bound.
 type Timeouts struct {
 	Handshake       Duration `yaml:"handshake" min:"10ms" max:"5m"`
-	ReadHeader      Duration `yaml:"read_header" min:"10ms" max:"1h"`
+	ReadHeader      Duration `yaml:"read_header" min:"10ms" max:"1h" reload:"restart"`
 	ReadBody        Duration `yaml:"read_body" min:"0" max:"24h"`
 	Write           Duration `yaml:"write" min:"0" max:"24h"`
-	Idle            Duration `yaml:"idle" min:"10ms" max:"24h"`
+	Idle            Duration `yaml:"idle" min:"10ms" max:"24h" reload:"restart"`
 	Tunnel          Duration `yaml:"tunnel" min:"0" max:"720h"`
 	BackendConnect  Duration `yaml:"backend_connect" min:"10ms" max:"5m"`
 	BackendWrite    Duration `yaml:"backend_write" min:"0" max:"24h"`
@@ -67,16 +180,22 @@ type Limits struct {
 	Handshakes          int  `yaml:"handshakes" min:"1" max:"1000000"`
 	HandshakesPerSource int  `yaml:"handshakes_per_source" min:"1" max:"1000000"`
 	Requests            int  `yaml:"requests" min:"1" max:"1000000"`
-	Streams             int  `yaml:"streams" min:"1" max:"10000"`
-	HeaderBytes         Size `yaml:"header_bytes" min:"1KiB" max:"16MiB"`
+	Streams             int  `yaml:"streams" min:"1" max:"10000" reload:"restart"`
+	HeaderBytes         Size `yaml:"header_bytes" min:"1KiB" max:"16MiB" reload:"restart"`
+	ParsedCertificates  int  `yaml:"parsed_certificates" min:"1" max:"1000000" reload:"restart"`
 }
 
 // Log says what is logged and how.
 type Log struct {
-	Format            Format `yaml:"format"`
-	Level             Level  `yaml:"level"`
+	Format            Format `yaml:"format" reload:"restart"`
+	Level             Level  `yaml:"level" reload:"restart"`
 	Requests          bool   `yaml:"requests"`
-	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000"`
+	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000" reload:"restart"`
+}
+
+// Admin configures the listener for those who run the proxy.
+type Admin struct {
+	Listen []AdminAddress `yaml:"listen" max:"8"` // none: there is no such listener
 }
 
 // Provider configures the key exchange provider.
@@ -95,6 +214,7 @@ type GPU struct {
 	MaxWait    Duration `yaml:"max_wait" min:"1ms" max:"1m"`
 	Hang       Duration `yaml:"hang" min:"10ms" max:"5m"`
 	CheckEvery int      `yaml:"check_every" min:"0" max:"1000000000"` // 0: never
+	Sign       bool     `yaml:"sign"`
 }
 
 // Default returns the configuration that a file with only the required keys
@@ -102,16 +222,18 @@ type GPU struct {
 func Default() *Config {
 	return &Config{
 		Listen: []Address{"localhost:8443"},
+		ACME:   ACME{Directory: "https://acme-v02.api.letsencrypt.org/directory", Storage: "acme"},
 		TLS: TLS{
 			Groups:     defaultGroups(),
 			MinVersion: versionTLS12,
 			ALPN:       []Protocol{ProtocolHTTP2, ProtocolHTTP1},
+			ClientAuth: ClientAuth{Mode: ClientAuthNone},
+			Tickets:    Tickets{Enabled: true, Rotate: Duration(12 * time.Hour), Lifetime: Duration(24 * time.Hour)},
 		},
-		Backends: Backends{
-			EjectAfter:         3,
-			EjectFor:           Duration(5 * time.Second),
-			MaxIdleConnections: 256,
-		},
+		Backends:    defaultPool(),
+		Pools:       map[string]Pool{},
+		UnknownHost: UnknownHostDefault,
+		Reload:      Reload{Poll: Duration(10 * time.Second), Every: Duration(time.Hour)},
 		Timeouts: Timeouts{
 			Handshake:       Duration(10 * time.Second),
 			ReadHeader:      Duration(10 * time.Second),
@@ -133,6 +255,7 @@ func Default() *Config {
 			Requests:            8192,
 			Streams:             250,
 			HeaderBytes:         64 << 10,
+			ParsedCertificates:  defaultParsedCertificates,
 		},
 		Log: Log{
 			Format:            FormatText,
@@ -153,6 +276,63 @@ func Default() *Config {
 	}
 }
 
+func defaultPool() Pool {
+	return Pool{
+		Protocol: BackendHTTP1,
+		Balance:  BalanceRoundRobin,
+		HashKey:  HashKey{From: HashSource},
+		TLS: BackendTLS{
+			Groups:     groupsOf(groups.OfCryptoTLS()),
+			MinVersion: versionTLS12,
+		},
+		Health: Health{
+			Check:          HealthCheckNone,
+			Path:           "/",
+			Interval:       Duration(10 * time.Second),
+			Timeout:        Duration(2 * time.Second),
+			HealthyAfter:   2,
+			UnhealthyAfter: 3,
+		},
+		Retries:            2,
+		EjectAfter:         3,
+		EjectFor:           Duration(5 * time.Second),
+		MaxIdleConnections: 256,
+	}
+}
+
+// setDefaults makes an entry of pools start where backends does.
+func (p *Pool) setDefaults() { *p = defaultPool() }
+
+// setDefaults makes an entry of hosts a virtual host of the default pool.
+func (h *Host) setDefaults() { *h = Host{Mode: ModeHTTP, Pool: DefaultPool} }
+
+// PoolByName returns a pool; DefaultPool names that of the key backends.
+func (c *Config) PoolByName(name string) (Pool, bool) {
+	if name == DefaultPool {
+		return c.Backends, len(c.Backends.URLs) > 0
+	}
+	p, ok := c.Pools[name]
+	return p, ok
+}
+
+// PoolNames lists the pools, DefaultPool first if there is one, the others by
+// name.
+func (c *Config) PoolNames() []string {
+	names := slices.Sorted(maps.Keys(c.Pools))
+	if len(c.Backends.URLs) > 0 {
+		names = slices.Insert(names, 0, DefaultPool)
+	}
+	return names
+}
+
+// PoolPath is where the file describes a pool, for Errorf.
+func PoolPath(name string) string {
+	if name == DefaultPool {
+		return "backends"
+	}
+	return "pools." + name
+}
+
 // resolvePaths makes file names absolute. They start at the configuration's
 // folder, not at the one that the process happens to be in.
 func (c *Config) resolvePaths() {
@@ -165,9 +345,32 @@ func (c *Config) resolvePaths() {
 			*name = filepath.Join(folder, *name)
 		}
 	}
-	for i := range c.Certificates {
-		resolve(&c.Certificates[i].Cert)
-		resolve(&c.Certificates[i].Key)
+	resolveAll := func(certificates []Certificate) {
+		for i := range certificates {
+			resolve(&certificates[i].Cert)
+			resolve(&certificates[i].Key)
+			resolve(&certificates[i].Folder)
+		}
 	}
-	resolve(&c.Backends.CA)
+	resolveAll(c.Certificates)
+	resolve(&c.ACME.DirectoryCA)
+	if len(c.ACME.Names) > 0 {
+		resolve(&c.ACME.Storage)
+	}
+	resolve(&c.TLS.ClientAuth.CA)
+	resolve(&c.TLS.Tickets.Secrets)
+	for i := range c.Hosts {
+		resolveAll(c.Hosts[i].Certificates)
+		resolve(&c.Hosts[i].TLS.ClientAuth.CA)
+	}
+	resolvePool := func(p *Pool) {
+		resolve(&p.CA)
+		resolve(&p.TLS.Cert)
+		resolve(&p.TLS.Key)
+	}
+	resolvePool(&c.Backends)
+	for name, p := range c.Pools {
+		resolvePool(&p)
+		c.Pools[name] = p
+	}
 }

@@ -36,7 +36,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate key", "listen: a:1\nlisten: b:1\n",
 			`2:1: mapping key "listen" already defined at [1:1]`},
 		{"merge key", smallest + "<<: {a: b}\n",
-			`3:1: unknown key "<<"; valid are listen, certificates, tls, backends, timeouts, limits, log, provider`},
+			`3:1: unknown key "<<"; valid are listen, certificates, acme, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, provider`},
 		{"anchor", "listen: &here localhost:1\n" + smallest,
 			`1:9: anchors and aliases are not supported; write the value out`},
 		{"tag", "listen: !!str localhost:1\n" + smallest,
@@ -51,9 +51,9 @@ func TestErrors(t *testing.T) {
 			`4:1: a second document starts here; a configuration is one document`},
 		{"not a mapping", "- a\n",
 			"1:1: the file is a list; it must be a mapping of keys to values\n" +
-				`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}` + "\n" +
+				`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}` + "\n" +
 				`1:1: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
-		{"empty", "", `1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}` + "\n" +
+		{"empty", "", `1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}` + "\n" +
 			`1:1: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
 		{"section is a value", smallest + "limits: 5\n",
 			`3:9: limits is a single value; it must be a mapping of keys to values`},
@@ -62,12 +62,12 @@ func TestErrors(t *testing.T) {
 		{"value is a mapping", smallest + "tls:\n  min_version: {a: b}\n",
 			`4:16: tls.min_version is a mapping; it must be a single value`},
 		{"missing key of a certificate", "certificates:\n- cert: a.pem\nbackends: {urls: 'http://b'}\n",
-			`2:3: missing key "key" in certificates[0]; each certificate needs cert and key`},
+			`2:3: missing key "key" in certificates[0]; each certificate needs cert and key, or folder`},
 		{"certificate without anything", "certificates: [{}]\nbackends: {urls: 'http://b'}\n",
-			`1:16: missing key "cert" in certificates[0]; each certificate needs cert and key` + "\n" +
-				`1:16: missing key "key" in certificates[0]; each certificate needs cert and key`},
+			`1:16: missing key "cert" in certificates[0]; each certificate needs cert and key, or folder` + "\n" +
+				`1:16: missing key "key" in certificates[0]; each certificate needs cert and key, or folder`},
 		{"no certificates", "certificates: []\nbackends: {urls: 'http://b'}\n",
-			`1:15: certificates is empty; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE}`},
+			`1:15: certificates is empty; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}`},
 		{"no urls", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  eject_after: 2\n",
 			`3:3: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
 		{"empty file name", "certificates: [{cert: '', key: a.key}]\nbackends: {urls: 'http://b'}\n",
@@ -95,7 +95,7 @@ func TestErrors(t *testing.T) {
 		{"too many", smallest + "tls:\n  alpn: [h2, http/1.1, h2]\n",
 			`4:9: tls.alpn has 3 entries; the most is 2`},
 		{"URL without scheme", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: localhost:8080\n",
-			`3:9: backends.urls[0]: "localhost:8080" does not start with http:// or https://`},
+			`3:9: backends.urls[0]: "localhost:8080" does not start with http://, https://, tcp:// or tls://`},
 		{"URL that is none", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://[::1'\n",
 			`3:9: backends.urls[0]: "http://[::1" is not a URL; write one such as http://127.0.0.1:8080`},
 		{"URL without host", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://:80'\n",
@@ -108,6 +108,86 @@ func TestErrors(t *testing.T) {
 			`3:9: backends.urls[0]: port "70000" of "http://b:70000" is not a number from 1 to 65535`},
 		{"URL twice", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: ['http://b', 'http://B']\n",
 			`3:22: backends.urls names http://b twice`},
+		{"tcp URL without port", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'tcp://b'\n",
+			`3:9: backends.urls[0]: "tcp://b" names no port; write one such as tcp://127.0.0.1:5432`},
+		{"tcp URL with a path", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'tls://b:1/'\n",
+			`3:9: backends.urls[0]: "tls://b:1/": the URL of a tls backend cannot hold a path`},
+		{"pool of two kinds", smallest + "pools:\n  p: {urls: ['http://b', 'tcp://b:1']}\n",
+			`4:26: pools.p has both http and tcp backends; a pool speaks HTTP or it does not`},
+		{"pool without urls", smallest + "pools:\n  p: {retries: 1}\n",
+			`4:6: missing key "pools.p.urls"; name at least one backend, such as http://127.0.0.1:8080`},
+		{"pools is a list", smallest + "pools: [a]\n",
+			`3:8: pools is a list; it must be a mapping of names to values`},
+		{"name of a pool", smallest + "pools: {a.b: {urls: 'http://b'}}\n",
+			`3:9: "a.b" is not a name for an entry of pools; write letters, digits, - and _, 64 at most`},
+		{"pool named default", smallest + "pools:\n  default: {urls: 'http://b'}\n",
+			`4:12: the pool "default" is described by the key backends; choose another name`},
+		{"key of a pool", smallest + "pools:\n  p: {urls: 'http://b', balanse: hash}\n",
+			`4:25: unknown key "balanse"; did you mean "balance"?`},
+		{"backend protocol", smallest + "pools: {p: {urls: 'http://b', protocol: http2}}\n",
+			`3:41: pools.p.protocol: unknown protocol "http2"; did you mean "http1"?`},
+		{"h2 without TLS", smallest + "pools:\n  p: {urls: 'http://b', protocol: h2}\n",
+			`4:13: pools.p: protocol h2 needs https backends; for http backends write protocol: h2c`},
+		{"h2c with TLS", smallest + "pools:\n  p: {urls: 'https://b', protocol: h2c}\n",
+			`4:13: pools.p: protocol h2c needs http backends; for https backends write protocol: h2`},
+		{"balance", smallest + "pools: {p: {urls: 'http://b', balance: random}}\n",
+			`3:40: pools.p.balance: unknown way to balance "random"; valid are round_robin, least_connections, hash`},
+		{"hash key", smallest + "pools: {p: {urls: 'http://b', hash_key: cookie}}\n",
+			`3:41: pools.p.hash_key: "cookie" is not a key to hash; write source, header NAME or cookie NAME`},
+		{"half a client certificate", smallest + "pools: {p: {urls: 'https://b', tls: {cert: a.pem}}}\n",
+			`3:37: pools.p.tls needs both cert and key, or neither`},
+		{"classical retry without a classical group", smallest + "pools: {p: {urls: 'https://b', tls: {groups: X25519MLKEM768, classical_retry: true}}}\n",
+			`3:79: pools.p.tls.classical_retry needs a classical group, such as X25519, in pools.p.tls.groups`},
+		{"health without check", smallest + "pools: {p: {urls: 'http://b', health: {path: /up}}}\n",
+			`3:39: pools.p.health does nothing without its key check; add check: http, grpc or connect`},
+		{"health path", smallest + "pools: {p: {urls: 'http://b', health: {check: http, path: up}}}\n",
+			`3:59: pools.p.health.path: "up" does not start with /`},
+		{"health of tcp", smallest + "pools: {p: {urls: 'tcp://b:1', health: {check: http}}}\n",
+			`3:48: pools.p.health.check: tcp backends can be checked by connect only`},
+		{"health of gRPC", smallest + "pools: {p: {urls: 'http://b', health: {check: grpc}}}\n",
+			`3:47: pools.p.health.check: grpc needs protocol: h2 or h2c`},
+		{"host without names", smallest + "hosts:\n- pool: default\n",
+			`4:3: missing key "hosts[0].names"; list the host names, such as www.example.org or *.example.org`},
+		{"host name", smallest + "hosts: [{names: [a.example, 'b_c.example', 'a..b']}]\n",
+			`3:44: hosts[0].names[2]: "a..b" is not a host name; write one such as www.example.org, *.example.org or *, without a port, and other scripts as xn-- names`},
+		{"wildcard within", smallest + "hosts: [{names: a.*.example}]\n",
+			`3:17: hosts[0].names[0]: "a.*.example" is not a host name; write one such as www.example.org, *.example.org or *, without a port, and other scripts as xn-- names`},
+		{"host name that is an address", smallest + "hosts: [{names: 192.0.2.1}]\n",
+			`3:17: hosts[0].names[0]: "192.0.2.1" is an address; clients name no host when they connect to one, so use the name *`},
+		{"host name twice", smallest + "hosts: [{names: a.example}, {names: [b.example, A.example]}]\n",
+			`3:49: hosts names a.example twice`},
+		{"unknown pool", smallest + "pools: {web: {urls: 'http://b'}}\nhosts: [{names: a.example, pool: wbe}]\n",
+			`4:34: hosts[0].pool: unknown pool "wbe"; did you mean "web"?`},
+		{"unknown pool of a route", smallest + "hosts: [{names: a.example, routes: [{path: /a, pool: b}]}]\n",
+			`3:54: hosts[0].routes[0].pool: unknown pool "b"; valid are default`},
+		{"route without pool", smallest + "hosts: [{names: a.example, routes: [{path: /a}]}]\n",
+			`3:37: missing key "pool" in hosts[0].routes[0]; each route needs path and pool`},
+		{"route path", smallest + "hosts: [{names: a.example, routes: [{path: 'a/*', pool: default}]}]\n",
+			`3:44: hosts[0].routes[0].path: "a/*" is not a path; write one such as /api/, without wildcards, percent signs or a query`},
+		{"route path with dots", smallest + "hosts: [{names: a.example, routes: [{path: /a/.., pool: default}]}]\n",
+			`3:44: hosts[0].routes[0].path: "/a/.." has an empty or dot segment, without which requests are compared; remove it`},
+		{"route twice", smallest + "hosts: [{names: a.example, routes: [{path: /a, pool: default}, {path: /a, pool: default}]}]\n",
+			`3:64: hosts[0].routes names /a twice`},
+		{"mode", smallest + "hosts: [{names: a.example, mode: tls}]\n",
+			`3:34: hosts[0].mode: unknown mode "tls"; valid are http, tcp, passthrough`},
+		{"routes without HTTP", smallest + "pools: {p: {urls: 'tcp://b:1'}}\nhosts: [{names: a.example, mode: tcp, pool: p, routes: [{path: /, pool: default}]}]\n",
+			`4:56: hosts[0].routes needs mode: http; in mode tcp no path is seen`},
+		{"HTTP to a tcp pool", smallest + "pools: {p: {urls: 'tcp://b:1'}}\nhosts: [{names: a.example, pool: p}]\n",
+			`4:34: hosts[0].pool: the pool "p" has tcp backends; mode http needs http or https backends`},
+		{"bytes to an http pool", smallest + "hosts: [{names: a.example, mode: tcp}]\n",
+			`3:9: hosts[0].pool: the pool "default" has http backends; mode tcp needs tcp or tls backends`},
+		{"passthrough to a tls pool", smallest + "pools: {p: {urls: 'tls://b:1'}}\nhosts: [{names: a.example, mode: passthrough, pool: p}]\n",
+			`4:53: hosts[0].pool: the pool "p" has tls backends; mode passthrough needs tcp backends, as TLS is theirs`},
+		{"default pool of tcp", "certificates: [{cert: a.pem, key: a.key}]\nbackends: {urls: 'tcp://b:1'}\n",
+			`2:18: backends.urls: the pool "default" has tcp backends; mode http needs http or https backends`},
+		{"default pool is needed", "certificates: [{cert: a.pem, key: a.key}]\npools: {p: {urls: 'http://b'}}\nhosts: [{names: a.example, pool: p}]\n",
+			`1:1: missing key "backends.urls"; name at least one backend, such as http://127.0.0.1:8080`},
+		{"unknown host", smallest + "unknown_host: reject\n",
+			`3:15: unknown_host: unknown treatment "reject"; valid are default, refuse`},
+		{"unknown host beside any", smallest + "hosts: [{names: '*'}]\nunknown_host: refuse\n",
+			`4:15: unknown_host has no effect beside a host named *; remove one of them`},
+		{"key in the singular", smallest + "host: [{names: a}]\n",
+			`3:1: unknown key "host"; did you mean "hosts"?`},
 		{"duration without unit", smallest + "timeouts: {handshake: 10}\n",
 			`3:23: timeouts.handshake: "10" is not a duration; write a number with a unit, such as 500ms, 10s or 2m`},
 		{"duration too short", smallest + "timeouts: {handshake: 1ms}\n",
@@ -132,6 +212,47 @@ func TestErrors(t *testing.T) {
 			`2:29: backends.urls[1] is a mapping; it must be a single value; put quotes around a value that holds a colon, as in ["http://127.0.0.1:8080"]`},
 		{"mapping in a list", smallest + "tls: {groups: [{a: b}]}\n",
 			`3:16: tls.groups[0] is a mapping; it must be a single value`},
+		{"client certificates without authorities", smallest + "tls: {client_auth: {mode: require}}\n",
+			`3:20: missing key "ca" in tls.client_auth; name the PEM file of the authorities that vouch for clients`},
+		{"authorities without a mode", smallest + "hosts: [{names: a.example, tls: {client_auth: {ca: c.pem}}}]\n",
+			`3:47: missing key "mode" in hosts[0].tls.client_auth; write request or require`},
+		{"authorities that nobody asks", smallest + "tls: {client_auth: {ca: c.pem}}\n",
+			`3:20: tls.client_auth names certificates, but its mode is none; write request or require`},
+		{"client mode", smallest + "tls: {client_auth: {mode: optional}}\n",
+			`3:27: tls.client_auth.mode: unknown mode "optional"; valid are none, request, require`},
+		{"client name", smallest + "tls: {client_auth: {mode: require, ca: c.pem, allow: ['a.example', 'dns:a.*', 'uri:*/a', 'dns:*.*.a']}}\n",
+			`3:55: tls.client_auth.allow[0]: "a.example" is not a name; write cn:NAME, dns:NAME, email:ADDRESS or uri:URI` + "\n" +
+				`3:68: tls.client_auth.allow[1]: "dns:a.*": a * can stand at the end of a uri, and as *. before a dns name` + "\n" +
+				`3:79: tls.client_auth.allow[2]: "uri:*/a": a * can stand at the end of a uri, and as *. before a dns name` + "\n" +
+				`3:90: tls.client_auth.allow[3]: "dns:*.*.a": a * can stand at the end of a uri, and as *. before a dns name`},
+		{"hybrid without a group", smallest + "tls: {groups: X25519}\nhosts: [{names: a.example, tls: {require_hybrid: true}}]\n",
+			`4:50: hosts[0].tls.require_hybrid is true, but none of the groups is post-quantum; add one, such as X25519MLKEM768`},
+		{"choice", smallest + "hosts: [{names: a.example, tls: {require_hybrid: perhaps}}]\n",
+			`3:50: hosts[0].tls.require_hybrid: "perhaps" is neither true nor false`},
+		{"protocol of a host", smallest + "hosts: [{names: a.example, tls: {alpn: [h2, h3]}}]\n",
+			`3:45: hosts[0].tls.alpn: "h3" is not spoken in mode http; h2 and http/1.1 are`},
+		{"policy of another's TLS", smallest + "pools: {p: {urls: 'tcp://a:1'}}\nhosts: [{names: a.example, mode: passthrough, pool: p, tls: {alpn: h2}, certificates: {folder: c}}]\n",
+			`4:61: hosts[0].tls has no effect in mode passthrough, in which TLS is the backend's; remove it` + "\n" +
+				`4:87: hosts[0].certificates has no effect in mode passthrough, in which TLS is the backend's; remove it`},
+		{"certificate of a host", smallest + "hosts: [{names: a.example, certificates: {cert: a.pem}}]\n",
+			`3:42: missing key "key" in hosts[0].certificates[0]; each certificate needs cert and key, or folder`},
+		{"no certificates for a host", "backends: {urls: 'http://b'}\nunknown_host: refuse\nhosts: [{names: a.example, certificates: {folder: a}}, {names: b.example}]\n",
+			`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}`},
+		{"ticket lifetime", smallest + "tls: {tickets: {rotate: 1m, lifetime: 168h}}\n",
+			`3:39: tls.tickets.lifetime (168h) is more than 1000 times tls.tickets.rotate (1m)`},
+		{"ticket rotation", smallest + "tls: {tickets: {rotate: 0s}}\n",
+			`3:25: tls.tickets.rotate: 0s is outside 1m to 168h`},
+		{"terms", smallest + "acme: {names: a.example}\n",
+			`3:7: acme.agree_terms is not true; read the terms of the authority at https://acme-v02.api.letsencrypt.org/directory, and if you agree to them write agree_terms: true`},
+		{"wildcard by ACME", smallest + "acme: {agree_terms: true, names: [a.example, '*.example', a.example]}\n",
+			`3:46: acme.names: *.example is a wildcard, for which authorities want a challenge by DNS; list the names themselves` + "\n" +
+				`3:59: acme.names names a.example twice`},
+		{"directory", smallest + "acme: {directory: 'http://a.example'}\n",
+			`3:19: acme.directory: "http://a.example" is not a URL that begins with https://`},
+		{"poll", smallest + "reload: {poll: 1ms}\n",
+			`3:16: reload.poll: 1ms is less than 100ms; 0 is never`},
+		{"folder and file", "certificates: [{folder: a, cert: b}]\nbackends: {urls: 'http://b'}\n",
+			`1:16: certificates[0] has folder beside cert or key; make them two entries`},
 		{"bool", smallest + "log: {requests: yes}\n",
 			`3:17: log.requests: "yes" is neither true nor false`},
 		{"format", smallest + "log: {format: jsno}\n",
@@ -148,8 +269,8 @@ func TestErrors(t *testing.T) {
 			`1:1: unknown key "listne"; did you mean "listen"?` + "\n" +
 				`3:16: tls.min_version: "9" is not a version of TLS that is served; write 1.2 or 1.3` + "\n" +
 				`4:12: tls.groups[0]: unknown group "X"` + didYouMean("X", groups.Names(groups.All())) + "\n" +
-				`5:18: backends.urls[0]: "ftp://b" does not start with http:// or https://` + "\n" +
-				`6:16: missing key "cert" in certificates[0]; each certificate needs cert and key`},
+				`5:18: backends.urls[0]: "ftp://b" does not start with http://, https://, tcp:// or tls://` + "\n" +
+				`6:16: missing key "cert" in certificates[0]; each certificate needs cert and key, or folder`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -212,7 +333,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Certificates = []Certificate{{filepath.Join(dir, "a.pem"), filepath.Join(dir, "a.key")}}
+	want.Certificates = []Certificate{{Cert: filepath.Join(dir, "a.pem"), Key: filepath.Join(dir, "a.key")}}
 	want.Backends.URLs = c.Backends.URLs
 	if got, want := string(c.YAML()), string(want.YAML()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -229,23 +350,50 @@ func TestEverySettingIsRead(t *testing.T) {
 certificates:
   - cert: /c/1.pem
     key: /c/1.key
+  - folder: /c/more
+acme: {names: [a.example, b.example], agree_terms: true, email: a@b.example, directory: "https://d.example/dir", directory_ca: /c/d.pem, storage: /c/acme}
 tls:
   groups: [p-256, x25519mlkem768]
   min_version: "1.3"
   alpn: http/1.1
+  require_hybrid: true
+  client_auth: {mode: request, ca: /c/clients.pem, allow: ["uri:spiffe://a/*", "cn:b"]}
+  tickets: {enabled: false, rotate: 2h, lifetime: 3h, secrets: /c/tickets}
 backends:
   urls:
     - http://one:8080
     - https://two/base
+  protocol: auto
+  balance: hash
+  hash_key: header  X-Key
   ca: /c/ca.pem
+  tls: {cert: /c/c.pem, key: /c/c.key, server_name: b.example, groups: [X25519], min_version: "1.3", classical_retry: true}
+  health: {check: http, path: /up, host: h.example, interval: 1s, timeout: 2s, healthy_after: 3, unhealthy_after: 4}
+  retries: 6
   eject_after: 7
   eject_for: 1m30s
   max_idle_connections: 5
+  resolve: 8s
+pools:
+  raw: {urls: "tcp://one:1"}
+hosts:
+  - names: [a.example, "*.B.example"]
+    pool: default
+    routes: [{path: /a/, pool: default}]
+  - names: c.example
+    mode: tcp
+    pool: raw
+    certificates: {cert: /c/2.pem, key: /c/2.key}
+    tls: {groups: X25519MLKEM768, min_version: "1.2", alpn: postgresql, require_hybrid: false, client_auth: {mode: require, ca: /c/d.pem, allow: "dns:*.e"}}
+unknown_host: refuse
+headers: {forwarded: true}
+reload: {poll: 3s, every: 4h, configuration: true}
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
-limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB}
+limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB, parsed_certificates: 23}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
-provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0}}
+admin: {listen: [':9001', '[::1]:9002']}
+provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
 `
 	want := `listen:
 - :1
@@ -253,6 +401,16 @@ provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0
 certificates:
 - cert: /c/1.pem
   key: /c/1.key
+- folder: /c/more
+acme:
+  names:
+  - a.example
+  - b.example
+  agree_terms: true
+  email: a@b.example
+  directory: https://d.example/dir
+  directory_ca: /c/d.pem
+  storage: /c/acme
 tls:
   groups:
   - CurveP256
@@ -260,14 +418,119 @@ tls:
   min_version: "1.3"
   alpn:
   - http/1.1
+  require_hybrid: true
+  client_auth:
+    mode: request
+    ca: /c/clients.pem
+    allow:
+    - uri:spiffe://a/*
+    - cn:b
+  tickets:
+    enabled: false
+    rotate: 2h
+    lifetime: 3h
+    secrets: /c/tickets
 backends:
   urls:
   - http://one:8080
   - https://two/base
+  protocol: auto
+  balance: hash
+  hash_key: header X-Key
   ca: /c/ca.pem
+  tls:
+    cert: /c/c.pem
+    key: /c/c.key
+    server_name: b.example
+    groups:
+    - X25519
+    min_version: "1.3"
+    classical_retry: true
+  health:
+    check: http
+    path: /up
+    host: h.example
+    interval: 1s
+    timeout: 2s
+    healthy_after: 3
+    unhealthy_after: 4
+  retries: 6
   eject_after: 7
   eject_for: 1m30s
   max_idle_connections: 5
+  resolve: 8s
+pools:
+  raw:
+    urls:
+    - tcp://one:1
+    protocol: http1
+    balance: round_robin
+    hash_key: source
+    ca: ""
+    tls:
+      cert: ""
+      key: ""
+      server_name: ""
+      groups:
+      - X25519MLKEM768
+      - SecP256r1MLKEM768
+      - SecP384r1MLKEM1024
+      - X25519
+      - CurveP256
+      - CurveP384
+      - CurveP521
+      min_version: "1.2"
+      classical_retry: false
+    health:
+      check: none
+      path: /
+      host: ""
+      interval: 10s
+      timeout: 2s
+      healthy_after: 2
+      unhealthy_after: 3
+    retries: 2
+    eject_after: 3
+    eject_for: 5s
+    max_idle_connections: 256
+    resolve: 0s
+hosts:
+- names:
+  - a.example
+  - "*.b.example"
+  mode: http
+  pool: default
+  routes:
+  - path: /a/
+    pool: default
+  tls: {}
+- names:
+  - c.example
+  mode: tcp
+  pool: raw
+  routes: []
+  certificates:
+  - cert: /c/2.pem
+    key: /c/2.key
+  tls:
+    groups:
+    - X25519MLKEM768
+    min_version: "1.2"
+    alpn:
+    - postgresql
+    require_hybrid: false
+    client_auth:
+      mode: require
+      ca: /c/d.pem
+      allow:
+      - dns:*.e
+unknown_host: refuse
+headers:
+  forwarded: true
+reload:
+  poll: 3s
+  every: 4h
+  configuration: true
 timeouts:
   handshake: 1s
   read_header: 2s
@@ -288,11 +551,16 @@ limits:
   requests: 13
   streams: 14
   header_bytes: 15KiB
+  parsed_certificates: 23
 log:
   format: json
   level: debug
   requests: true
   failures_per_second: 16
+admin:
+  listen:
+  - localhost:9001
+  - "[::1]:9002"
 provider:
   key_pool: 17
   engine: auto
@@ -306,6 +574,7 @@ provider:
     max_wait: 20ms
     hang: 21s
     check_every: 0
+    sign: true
 `
 	c, err := Parse("c", []byte(file))
 	if err != nil {
@@ -352,7 +621,7 @@ func TestErrorfWithoutAFile(t *testing.T) {
 func TestPathsAreAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	c, err := Parse(filepath.Join("sub", "c.yaml"), []byte("certificates: [{cert: a.pem, key: ../a.key}]\nbackends: {urls: http://b, ca: /ca.pem}\n"))
+	c, err := Parse(filepath.Join("sub", "c.yaml"), []byte("certificates: [{cert: a.pem, key: ../a.key}]\nbackends: {urls: http://b, ca: /ca.pem}\npools: {p: {urls: https://b, ca: ca.pem, tls: {cert: c.pem, key: c.key}}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,8 +629,10 @@ func TestPathsAreAbsolute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{c.Certificates[0].Cert, c.Certificates[0].Key, c.Backends.CA}
-	if want := []string{filepath.Join(here, "sub", "a.pem"), filepath.Join(here, "a.key"), "/ca.pem"}; !slices.Equal(got, want) {
+	pool := c.Pools["p"]
+	got := []string{c.Certificates[0].Cert, c.Certificates[0].Key, c.Backends.CA, pool.CA, pool.TLS.Cert, pool.TLS.Key}
+	sub := func(name string) string { return filepath.Join(here, "sub", name) }
+	if want := []string{sub("a.pem"), filepath.Join(here, "a.key"), "/ca.pem", sub("ca.pem"), sub("c.pem"), sub("c.key")}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -70,6 +70,8 @@ func (d *decoder) value(path string, n ast.Node, dst reflect.Value, bounds refle
 		d.mapping(path, n, dst)
 	case reflect.Slice:
 		d.list(path, n, dst, bounds)
+	case reflect.Map:
+		d.names(path, n, dst, bounds)
 	default:
 		d.scalar(path, n, dst, bounds)
 	}
@@ -93,9 +95,13 @@ func (d *decoder) mapping(path string, n ast.Node, dst reflect.Value) {
 	}
 }
 
-// suggestKey ends the message about an unknown key: the same key where it
-// belongs, else the nearest key of this mapping, else all of them.
+// suggestKey ends the message about an unknown key: a key of this mapping that
+// differs in one letter, else the same key where it belongs, else the nearest
+// key of this mapping, else all of them.
 func (d *decoder) suggestKey(name string, t reflect.Type) string {
+	if here := nearest(name, keysOf(t)); here != "" && distance(name, here) == 1 {
+		return didYouMean(name, keysOf(t))
+	}
 	suffix := "." + name
 	for _, path := range Keys() {
 		if strings.HasSuffix(path, suffix) {
@@ -117,7 +123,48 @@ func (d *decoder) list(path string, n ast.Node, dst reflect.Value, bounds reflec
 	}
 	dst.Set(reflect.MakeSlice(dst.Type(), len(items), len(items)))
 	for i, item := range items {
+		setDefaults(dst.Index(i))
 		d.value(fmt.Sprintf("%s[%d]", path, i), item, dst.Index(i), "")
+	}
+}
+
+// names decodes a mapping whose keys are names that the file gives.
+func (d *decoder) names(path string, n ast.Node, dst reflect.Value, bounds reflect.StructTag) {
+	m, ok := n.(*ast.MappingNode)
+	if !ok {
+		d.errorf(n, "%s is a %s; it must be a mapping of names to values", path, kindOf(n))
+		return
+	}
+	if most, _ := strconv.Atoi(bounds.Get("max")); len(m.Values) > most {
+		d.errorf(n, "%s has %d entries; the most is %d", path, len(m.Values), most)
+		return
+	}
+	for _, entry := range m.Values {
+		name := entry.Key.GetToken().Value
+		if !validName(name) {
+			d.errorf(entry, "%q is not a name for an entry of %s; write letters, digits, - and _, %d at most", name, path, maxNameBytes)
+			continue
+		}
+		item := reflect.New(dst.Type().Elem()).Elem()
+		setDefaults(item)
+		d.value(join(path, name), entry.Value, item, "")
+		dst.SetMapIndex(reflect.ValueOf(name), item)
+	}
+}
+
+// maxNameBytes bounds a name that the file gives to something.
+const maxNameBytes = 64
+
+// validName keeps names apart from the separators of paths.
+func validName(name string) bool {
+	return name != "" && len(name) <= maxNameBytes && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}
+
+// setDefaults gives an entry of a list or mapping the values of keys that it
+// leaves out.
+func setDefaults(item reflect.Value) {
+	if d, ok := item.Addr().Interface().(interface{ setDefaults() }); ok {
+		d.setDefaults()
 	}
 }
 
@@ -242,7 +289,10 @@ func join(path, key string) string {
 }
 
 // keyOf is the key that sets a field, "" if none does.
-func keyOf(f reflect.StructField) string { return f.Tag.Get("yaml") }
+func keyOf(f reflect.StructField) string {
+	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return key
+}
 
 // fieldByKey finds the field that the key name sets.
 func fieldByKey(t reflect.Type, name string) (reflect.StructField, bool) {
@@ -266,7 +316,8 @@ func keysOf(t reflect.Type) []string {
 }
 
 // Keys lists every key that a file can hold, as paths such as
-// "timeouts.handshake"; an entry of a list shows as "certificates.cert".
+// "timeouts.handshake"; an entry of a list shows as "certificates.cert", and a
+// name that the file gives as the star in "pools.*.urls".
 func Keys() []string { return keysUnder("", reflect.TypeFor[Config]()) }
 
 func keysUnder(path string, t reflect.Type) []string {
@@ -277,12 +328,15 @@ func keysUnder(path string, t reflect.Type) []string {
 			continue
 		}
 		keys = append(keys, join(path, name))
-		inner := f.Type
-		if inner.Kind() == reflect.Slice {
+		inner, at := f.Type, join(path, name)
+		switch inner.Kind() {
+		case reflect.Slice:
 			inner = inner.Elem()
+		case reflect.Map:
+			inner, at = inner.Elem(), join(at, "*")
 		}
 		if inner.Kind() == reflect.Struct && !reflect.PointerTo(inner).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-			keys = append(keys, keysUnder(join(path, name), inner)...)
+			keys = append(keys, keysUnder(at, inner)...)
 		}
 	}
 	return keys

@@ -54,8 +54,8 @@ func (es Errors) Unwrap() []error {
 	return all
 }
 
-// sorted returns es in the order of places, or nil if there are none.
-func (es Errors) sorted() error {
+// Sorted returns es in the order of places, or nil if there are none.
+func (es Errors) Sorted() error {
 	if len(es) == 0 {
 		return nil
 	}
@@ -72,6 +72,10 @@ func (c *Config) Errorf(path, format string, args ...any) *Error {
 	at := c.place(path)
 	return &Error{File: c.file, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...)}
 }
+
+// File is the name of the file that c was read from, "" if it was not read from
+// one.
+func (c *Config) File() string { return c.file }
 
 // place finds the position of path or of what encloses it.
 func (c *Config) place(path string) position {

@@ -68,7 +68,7 @@ func Parse(file string, data []byte) (*Config, error) {
 		d.value("", body, reflect.ValueOf(c).Elem(), "")
 	}
 	c.resolvePaths()
-	if err := append(d.errs, c.validate(d.errs)...).sorted(); err != nil {
+	if err := append(d.errs, c.validate(d.errs)...).Sorted(); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -2,17 +2,16 @@ package config
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -22,6 +21,8 @@ const (
 	defaultKeyPool    = provider.DefaultKeyPoolSize
 	defaultCheckEvery = provider.DefaultCheckEvery
 )
+
+const defaultParsedCertificates = certificates.DefaultParsed
 
 // Address is a host and port to listen on, such as "localhost:8443"; an empty
 // host stands for every address of the machine.
@@ -40,6 +41,22 @@ func (a *Address) UnmarshalText(text []byte) error {
 		return fmt.Errorf("host %q of %q is not a host name or IP address", host, text)
 	}
 	*a = Address(text)
+	return nil
+}
+
+// AdminAddress is an Address whose host, if it names none, is localhost.
+type AdminAddress Address
+
+// UnmarshalText checks the form.
+func (a *AdminAddress) UnmarshalText(text []byte) error {
+	var all Address
+	if err := all.UnmarshalText(text); err != nil {
+		return err
+	}
+	if strings.HasPrefix(string(all), ":") {
+		all = "localhost" + all
+	}
+	*a = AdminAddress(all)
 	return nil
 }
 
@@ -65,18 +82,28 @@ func (g Group) String() string { return groups.Name(tls.CurveID(g)) }
 func (g Group) CurveID() tls.CurveID { return tls.CurveID(g) }
 
 // CurveIDs returns the groups as crypto/tls wants them.
-func (t *TLS) CurveIDs() []tls.CurveID {
-	ids := make([]tls.CurveID, len(t.Groups))
-	for i, g := range t.Groups {
+func (t *TLS) CurveIDs() []tls.CurveID { return curveIDs(t.Groups) }
+
+// CurveIDs returns the groups as crypto/tls wants them.
+func (t *HostTLS) CurveIDs() []tls.CurveID { return curveIDs(t.Groups) }
+
+// CurveIDs returns the groups as crypto/tls wants them.
+func (t *BackendTLS) CurveIDs() []tls.CurveID { return curveIDs(t.Groups) }
+
+func curveIDs(list []Group) []tls.CurveID {
+	ids := make([]tls.CurveID, len(list))
+	for i, g := range list {
 		ids[i] = tls.CurveID(g)
 	}
 	return ids
 }
 
-func defaultGroups() []Group {
-	var list []Group
-	for _, id := range groups.Default() {
-		list = append(list, Group(id))
+func defaultGroups() []Group { return groupsOf(groups.Default()) }
+
+func groupsOf(ids []tls.CurveID) []Group {
+	list := make([]Group, len(ids))
+	for i, id := range ids {
+		list[i] = Group(id)
 	}
 	return list
 }
@@ -181,38 +208,6 @@ func oneOf[T ~string](dst *T, kind string, text []byte, names ...T) error {
 	*dst = T(text)
 	return nil
 }
-
-// URL is a backend: http or https, a host, perhaps a port and a path that is
-// put in front of each request's path.
-type URL struct{ *url.URL }
-
-// UnmarshalText refuses parts of a URL that a backend cannot have.
-func (u *URL) UnmarshalText(text []byte) error {
-	parsed, err := url.Parse(string(text))
-	if err != nil {
-		return fmt.Errorf("%q is not a URL; write one such as http://127.0.0.1:8080", text)
-	}
-	switch {
-	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Opaque != "":
-		return fmt.Errorf("%q does not start with http:// or https://", text)
-	case parsed.Hostname() == "":
-		return fmt.Errorf("%q names no host", text)
-	case parsed.User != nil:
-		return errors.New("a backend's URL cannot hold a user or password")
-	case parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "":
-		return fmt.Errorf("%q: a backend's URL cannot hold a query or fragment", text)
-	}
-	if port := parsed.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fmt.Errorf("port %q of %q is not a number from 1 to 65535", port, text)
-		}
-	}
-	u.URL = parsed
-	return nil
-}
-
-// MarshalText gives the URL.
-func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // Duration is written with a unit: 500ms, 10s, 2m, 1h30m.
 type Duration time.Duration

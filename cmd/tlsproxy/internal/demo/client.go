@@ -44,11 +44,11 @@ func startClient(ctx context.Context, o Options) (*client, error) {
 }
 
 // do has the client do one task.
-func (c *client) do(task loadgen.Task) (*loadgen.Result, error) {
+func (c *client) do(task loadgen.Task) (*loadgen.Outcome, error) {
 	err := c.tasks.Encode(task)
-	result := new(loadgen.Result)
+	outcome := new(loadgen.Outcome)
 	if err == nil {
-		err = c.results.Decode(result)
+		err = c.results.Decode(outcome)
 	}
 	if c.ctx.Err() != nil {
 		return nil, fmt.Errorf("demo: interrupted: %w", c.ctx.Err())
@@ -56,7 +56,7 @@ func (c *client) do(task loadgen.Task) (*loadgen.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: the load client broke off: %w", err)
 	}
-	return result, nil
+	return outcome, nil
 }
 
 // close ends the process.

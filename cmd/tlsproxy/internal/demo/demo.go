@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/comparison"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/loadgen"
@@ -22,8 +24,12 @@ import (
 // serverName is the name in the certificate that the clients verify.
 const serverName = "localhost"
 
-// MaxRounds bounds Options.Rounds.
-const MaxRounds = 1000
+// Bounds of Options.
+const (
+	MaxRounds      = 1000
+	MaxDuration    = time.Hour
+	MaxConcurrency = 4096 // what the proxy takes in their handshake at once
+)
 
 // Options say what is measured and for how long.
 type Options struct {
@@ -44,10 +50,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("demo: no group to measure")
 	case o.Rounds < 1 || o.Rounds > MaxRounds:
 		return fmt.Errorf("demo: %d rounds; possible are 1 to %d", o.Rounds, MaxRounds)
-	case o.Duration < time.Millisecond || o.Duration > loadgen.MaxDuration:
-		return fmt.Errorf("demo: a duration of %v; possible are 1ms to %v", o.Duration, loadgen.MaxDuration)
-	case o.Concurrency < 1 || o.Concurrency > loadgen.MaxConcurrency:
-		return fmt.Errorf("demo: %d connections at once; possible are 1 to %d", o.Concurrency, loadgen.MaxConcurrency)
+	case o.Duration < time.Millisecond || o.Duration > MaxDuration:
+		return fmt.Errorf("demo: a duration of %v; possible are 1ms to %v", o.Duration, MaxDuration)
+	case o.Concurrency < 1 || o.Concurrency > MaxConcurrency:
+		return fmt.Errorf("demo: %d connections at once; possible are 1 to %d", o.Concurrency, MaxConcurrency)
 	}
 	return nil
 }
@@ -87,7 +93,7 @@ func Start(o Options) (*Demo, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
-	go func() { d.stopped <- d.service.Run(ctx) }()
+	go func() { d.stopped <- d.service.Run(ctx, nil) }()
 	return d, nil
 }
 
@@ -139,16 +145,11 @@ func (d *Demo) Measure(ctx context.Context) (*Report, error) {
 		}
 		r.Probes = append(r.Probes, *probe)
 	}
-	for _, kind := range []loadgen.Kind{loadgen.Handshakes, loadgen.Requests} {
-		rows, err := d.measure(c, kind)
-		if err != nil {
-			return nil, err
-		}
-		if kind == loadgen.Handshakes {
-			r.Handshakes = rows
-		} else {
-			r.Requests = rows
-		}
+	if r.Handshakes, err = d.measure(c, 0); err != nil {
+		return nil, err
+	}
+	if r.Requests, err = d.measure(c, 1); err != nil {
+		return nil, err
 	}
 	r.KeyExchanges = keyExchanges(d.service.KeyExchanges())
 	return r, nil
@@ -157,67 +158,71 @@ func (d *Demo) Measure(ctx context.Context) (*Report, error) {
 // probe makes a request over each protocol.
 func (d *Demo) probe(c *client, id tls.CurveID) (*Probe, error) {
 	p := &Probe{Group: groups.Name(id), CodePoint: uint16(id)}
-	for kind, answer := range map[loadgen.Kind]*Answer{loadgen.ProbeHTTP1: &p.HTTP1, loadgen.ProbeHTTP2: &p.HTTP2} {
-		r, err := c.do(d.task(kind, id, 0))
+	for proto, answer := range map[string]*Answer{http1: &p.HTTP1, http2: &p.HTTP2} {
+		o, err := c.do(loadgen.Task{Load: d.load(id, 0), Probe: proto})
 		if err != nil {
 			return nil, err
 		}
-		*answer = Answer{Proto: r.Proto, Status: r.Status, Errors: r.Errors}
-		if r.Failed == 0 && r.Body != greeting {
-			answer.Errors = append(answer.Errors, fmt.Sprintf("the answer is %q, not the backend's", r.Body))
+		answer.Errors = o.Errors
+		if o.Answer != nil {
+			answer.Proto, answer.Status = o.Answer.Proto, o.Answer.Status
+			if o.Answer.Body != greeting {
+				answer.Errors = append(answer.Errors, fmt.Sprintf("the answer is %q, not the backend's", o.Answer.Body))
+			}
 		}
 	}
 	return p, nil
 }
 
-func (d *Demo) task(kind loadgen.Kind, id tls.CurveID, duration time.Duration) loadgen.Task {
-	return loadgen.Task{Kind: kind, Address: d.Address(), ServerName: serverName, Certificate: d.cert.Certificate[0],
-		Group: id, Concurrency: d.options.Concurrency, Duration: duration}
+func (d *Demo) load(id tls.CurveID, requests int) loadgen.Load {
+	return loadgen.Load{Addresses: []string{d.Address()}, ServerName: serverName, Certificate: d.cert.Certificate[0],
+		Group: id, Requests: requests, Concurrency: d.options.Concurrency}
 }
 
 // warmUp is how long each group runs before it is measured.
 const warmUp = 100 * time.Millisecond
 
-// measure runs the rounds of one kind. In each round every group has its turn,
-// and each round begins with another one, so that what changes on the machine
-// meanwhile meets all of them alike.
-func (d *Demo) measure(c *client, kind loadgen.Kind) ([]Row, error) {
+// measure runs the rounds, of handshakes alone or with so many requests each.
+func (d *Demo) measure(c *client, requests int) ([]comparison.Row, error) {
 	ids := d.options.Groups
-	samples := make([][]sample, len(ids))
 	for _, id := range ids {
-		if _, err := d.sample(c, d.task(kind, id, min(warmUp, d.options.Duration))); err != nil {
+		if _, err := d.sample(c, id, requests, min(warmUp, d.options.Duration)); err != nil {
 			return nil, err
 		}
 	}
-	for round := range d.options.Rounds {
-		for turn := range ids {
-			i := (round + turn) % len(ids)
-			s, err := d.sample(c, d.task(kind, ids[i], d.options.Duration))
-			if err != nil {
-				return nil, err
-			}
+	samples := make([][]comparison.Sample, len(ids))
+	err := comparison.Interleave(d.options.Rounds, len(ids), func(i int) error {
+		s, err := d.sample(c, ids[i], requests, d.options.Duration)
+		if err == nil {
 			samples[i] = append(samples[i], *s)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return rows(ids, samples), nil
+	return comparison.Rows(subjects(ids), d.options.Concurrency, samples), nil
 }
 
-// sample is one measurement.
-type sample struct {
-	loadgen.Result
-	serverCPU time.Duration
-	errors    []string // what the server saw differently
+// subjects are the groups; the base is X25519, else the first.
+func subjects(ids []tls.CurveID) []comparison.Subject {
+	base := max(slices.Index(ids, tls.X25519), 0)
+	all := make([]comparison.Subject, len(ids))
+	for i, id := range ids {
+		all[i] = comparison.Subject{Name: groups.Name(id), Group: groups.Name(id), Base: i == base}
+	}
+	return all
 }
 
-// sample has the client do a task and takes the server's processor time until
-// the last connection is closed.
-func (d *Demo) sample(c *client, task loadgen.Task) (*sample, error) {
+// sample has the client make load and takes the server's processor time until the last
+// connection is closed.
+func (d *Demo) sample(c *client, id tls.CurveID, requests int, duration time.Duration) (*comparison.Sample, error) {
 	before := d.service.Stats()
 	start, err := machine.CPUTime()
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.do(task)
+	o, err := c.do(loadgen.Task{Load: d.load(id, requests), Span: loadgen.Span{Duration: duration}})
 	if err != nil {
 		return nil, err
 	}
@@ -229,12 +234,12 @@ func (d *Demo) sample(c *client, task loadgen.Task) (*sample, error) {
 		return nil, err
 	}
 	after := d.service.Stats()
-	s := &sample{Result: *result, serverCPU: end - start}
-	if n := after.Handshakes[task.Group] - before.Handshakes[task.Group]; n != uint64(result.Completed) && result.Failed == 0 {
-		s.errors = append(s.errors, fmt.Sprintf("the server counted %d handshakes with %s, the client %d", n, groups.Name(task.Group), result.Completed))
+	s := &comparison.Sample{Result: o.Result, ServerCPU: end - start}
+	if n := after.Handshakes[id] - before.Handshakes[id]; n != uint64(o.Completed) && o.Failed == 0 {
+		s.Faults = append(s.Faults, fmt.Sprintf("the server counted %d handshakes with %s, the client %d", n, groups.Name(id), o.Completed))
 	}
 	if n := after.Failed - before.Failed; n > 0 {
-		s.errors = append(s.errors, fmt.Sprintf("%d handshakes failed on the server", n))
+		s.Faults = append(s.Faults, fmt.Sprintf("%d handshakes failed on the server", n))
 	}
 	return s, nil
 }

@@ -13,7 +13,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/comparison"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/loadgen"
 )
 
@@ -84,31 +86,24 @@ func TestInterrupted(t *testing.T) {
 	}
 	defer c.close()
 	cancel()
-	if _, err := c.do(d.task(loadgen.Handshakes, tls.X25519, time.Second)); !errors.Is(err, context.Canceled) {
+	if _, err := c.do(loadgen.Task{Load: d.load(tls.X25519, 0), Span: loadgen.Span{Duration: time.Second}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestRows checks medians, sums, and that ratios are taken round by round.
-func TestRows(t *testing.T) {
-	round := func(serverCPU time.Duration, n int) sample {
-		return sample{serverCPU: serverCPU * time.Duration(n),
-			Result: loadgen.Result{Completed: n, Elapsed: time.Second, CPU: time.Duration(n), P50: serverCPU, P90: 2 * serverCPU, P99: 3 * serverCPU}}
-	}
-	// The machine is three times slower in the last round: ratios do not see it.
-	samples := [][]sample{
-		{round(200, 10), round(220, 10), round(600, 10)},
-		{round(100, 40), round(100, 20), round(300, 30)},
-	}
-	got := rows([]tls.CurveID{tls.X25519MLKEM768, tls.X25519}, samples)
-	want := []Row{
-		{Group: "X25519MLKEM768", Completed: 30, PerSecond: 10, P50: 220, P90: 440, P99: 660, ServerCPU: 220, ClientCPU: 1, Ratio: 2, Base: "X25519"},
-		{Group: "X25519", Completed: 90, PerSecond: 30, P50: 100, P90: 200, P99: 300, ServerCPU: 100, ClientCPU: 1, Ratio: 1, Base: "X25519"},
-	}
-	for i := range want {
-		if g, w := got[i], want[i]; g.Group != w.Group || g.Completed != w.Completed || g.PerSecond != w.PerSecond || g.P50 != w.P50 || g.P90 != w.P90 ||
-			g.P99 != w.P99 || g.ServerCPU != w.ServerCPU || g.ClientCPU != w.ClientCPU || g.Ratio != w.Ratio || g.Base != w.Base || g.Failed != 0 {
-			t.Errorf("got %+v\nwant %+v", g, w)
+// TestSubjects: ratios are to X25519 wherever it stands, else to the first.
+func TestSubjects(t *testing.T) {
+	for _, test := range []struct {
+		ids  []tls.CurveID
+		base int
+	}{
+		{[]tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1},
+		{[]tls.CurveID{tls.X25519MLKEM768, tls.CurveP256}, 0},
+	} {
+		for i, s := range subjects(test.ids) {
+			if s.Base != (i == test.base) || s.Name != groups.Name(test.ids[i]) {
+				t.Errorf("%v: %+v", test.ids, s)
+			}
 		}
 	}
 }
@@ -116,17 +111,17 @@ func TestRows(t *testing.T) {
 // TestFailures: each thing that can go wrong is listed, and nothing else.
 func TestFailures(t *testing.T) {
 	good := Answer{Status: 200}
-	answers := func(p Probe) Probe { p.HTTP1.Proto, p.HTTP2.Proto = "HTTP/1.1", "HTTP/2.0"; return p }
-	row := Row{Group: "X25519", Completed: 1, Base: "X25519"}
-	fine := Report{Probes: []Probe{answers(Probe{Group: "X25519", HTTP1: good, HTTP2: good})}, Handshakes: []Row{row}, Requests: []Row{row}}
+	answers := func(p Probe) Probe { p.HTTP1.Proto, p.HTTP2.Proto = http1, http2; return p }
+	row := comparison.Row{Name: "X25519", Completed: 1}
+	fine := Report{Probes: []Probe{answers(Probe{Group: "X25519", HTTP1: good, HTTP2: good})}, Handshakes: []comparison.Row{row}, Requests: []comparison.Row{row}}
 	if got := fine.Failures(); len(got) != 0 {
 		t.Errorf("failures: %v", got)
 	}
 	bad := Report{
 		Probes: []Probe{answers(Probe{Group: "X25519", HTTP1: Answer{Status: 502}, HTTP2: Answer{Errors: []string{"no answer"}}}),
 			{Group: "P", HTTP1: Answer{Status: 200, Proto: "HTTP/1.1"}, HTTP2: Answer{Status: 200, Proto: "HTTP/1.1"}}},
-		Handshakes: []Row{{Group: "A", Completed: 1, Failed: 2, Errors: []string{"wrong group"}}, {Group: "B"}},
-		Requests:   []Row{{Group: "C", Completed: 1, Errors: []string{"the server counted otherwise"}}},
+		Handshakes: []comparison.Row{{Name: "A", Completed: 1, Failed: 2, Errors: []string{"wrong group"}}, {Name: "B"}},
+		Requests:   []comparison.Row{{Name: "C", Completed: 1, Errors: []string{"the server counted otherwise"}}},
 	}
 	want := []string{
 		"A: 2 failed, such as: wrong group",

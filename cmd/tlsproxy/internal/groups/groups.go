@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ctrutls/ctrutls/provider"
+	"github.com/ctrutls/ctrutls/provider/ctruprime"
 	"github.com/ctrutls/ctrutls/tlsext"
 )
 
@@ -63,6 +64,16 @@ func Register(p *provider.Provider) error {
 
 // Ours reports whether a group needs the hook.
 func Ours(id tls.CurveID) bool { return slices.Contains(tlsext.Groups(), id) }
+
+// Scheme returns the parameter set of a group of ours, nil of every other.
+func Scheme(id tls.CurveID) *ctruprime.Scheme {
+	for _, s := range []*ctruprime.Scheme{ctruprime.Scheme653(), ctruprime.Scheme761(), ctruprime.Scheme1277()} {
+		if provider.HybridName(s) == Name(id) {
+			return s
+		}
+	}
+	return nil
+}
 
 // Available reports whether crypto/tls serves a group in the mode that this
 // process runs in: in FIPS 140 mode it knows approved groups only.

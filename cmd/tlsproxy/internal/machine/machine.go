@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -14,11 +15,13 @@ type Machine struct {
 	Cores int    `json:"cores"` // that this process may use
 	OS    string `json:"os"`    // "linux/amd64"
 	Go    string `json:"go"`    // "go1.26.8"
+	// Kernel is the system's release, empty if it is not known.
+	Kernel string `json:"kernel,omitempty"`
 }
 
 // This returns the machine that the process runs on.
 func This() Machine {
-	m := Machine{CPU: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
+	m := Machine{CPU: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Kernel: kernel()}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		defer f.Close()
 		if model := modelName(f); model != "" {
@@ -26,6 +29,15 @@ func This() Machine {
 		}
 	}
 	return m
+}
+
+// String is one line for the head of a report.
+func (m Machine) String() string {
+	system := m.OS
+	if m.Kernel != "" {
+		system += " " + m.Kernel
+	}
+	return fmt.Sprintf("%s, %s, %s, cores: %d", m.Go, system, m.CPU, m.Cores)
 }
 
 // modelName finds the first processor's name in Linux's /proc/cpuinfo.

@@ -68,27 +68,34 @@ func (s *Server) admit(raw net.Conn) {
 		return
 	}
 	raw.Close()
+	s.noteShed(raw.RemoteAddr(), limit, value)
+}
+
+// noteShed tells of a connection that a limit has cost.
+func (s *Server) noteShed(remote net.Addr, limit string, value int) {
+	s.observer.ObserveShed(limit)
 	s.limiters.shed.Log(slog.LevelWarn, "connection shed", func() []slog.Attr {
-		return []slog.Attr{slog.String("remote", raw.RemoteAddr().String()), slog.String("limit", limit), slog.Int("value", value)}
+		return []slog.Attr{slog.String("remote", remote.String()), slog.String("limit", limit), slog.Int("value", value)}
 	})
 }
 
 // enter takes c into the books, or names the limit that is reached.
 func (s *Server) enter(c *conn) (limit string, value int) {
+	limits := &c.live.limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.draining:
 		return "draining", 0
-	case len(s.conns) >= s.limits.Connections:
+	case len(s.conns) >= limits.Connections:
 		s.stats.Shed++
-		return "limits.connections", s.limits.Connections
-	case s.handshaking >= s.limits.Handshakes:
+		return "limits.connections", limits.Connections
+	case s.handshaking >= limits.Handshakes:
 		s.stats.Shed++
-		return "limits.handshakes", s.limits.Handshakes
-	case s.sources[c.source] >= s.limits.HandshakesPerSource:
+		return "limits.handshakes", limits.Handshakes
+	case s.sources[c.source] >= limits.HandshakesPerSource:
 		s.stats.Shed++
-		return "limits.handshakes_per_source", s.limits.HandshakesPerSource
+		return "limits.handshakes_per_source", limits.HandshakesPerSource
 	}
 	s.conns[c] = struct{}{}
 	s.handshaking++

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
 // conn is a client's connection beneath TLS. It knows how far its handshake
@@ -13,9 +15,11 @@ import (
 // is closed.
 type conn struct {
 	net.Conn
-	server *Server
-	source netip.Addr // whose share of the handshakes it takes
-	closed atomic.Bool
+	server   *Server
+	live     *setup     // that it was accepted under
+	source   netip.Addr // whose share of the handshakes it takes
+	closed   atomic.Bool
+	accepted time.Time
 
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
@@ -23,13 +27,24 @@ type conn struct {
 	atFault     atomic.Bool                         // our key exchange failed
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
 
+	host         *routing.Host // found by the ClientHello; nil before that
+	sni          string        // that the ClientHello asks for
+	policy       identity      // of the host's, in the handshake
+	challenge    bool          // the handshake is for an Issuer
+	alertInstead uint8         // to be sent in place of crypto/tls's; 0: that one is sent
+	silent       bool          // nothing is sent
+	keeping      bool          // what is read is kept as well
+	kept         []byte
+
 	writeTimeout time.Duration // 0: none
 	writeArmed   atomic.Int64  // when the deadline for writes was last set, in Unix nanoseconds
 	writeSet     atomic.Bool   // a deadline set from above is in force
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{Conn: raw, server: s, source: sourceOf(raw.RemoteAddr()), writeTimeout: time.Duration(s.timeouts.Write)}
+	live := s.live.Load()
+	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
+		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
 }
 
 // sourceOf is a client's address without its port; of IPv6 only the first 64
@@ -60,13 +75,22 @@ func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
+		if c.keeping {
+			if err := c.keep(b[:n]); err != nil {
+				return 0, err
+			}
+		}
 	}
 	return n, err
 }
 
 // Write fails if the client takes no byte for about the write time-out.
 func (c *conn) Write(b []byte) (int, error) {
+	if c.silent {
+		return len(b), nil
+	}
 	if !c.established.Load() {
+		b = c.replaceAlert(b)
 		c.noteAlert(b)
 	}
 	c.armWrite()
@@ -107,10 +131,18 @@ func (c *conn) noteDeadline(t time.Time) {
 // noteAlert remembers an alert that crypto/tls sends in the clear: the error
 // that it returns for it does not say which it was (RFC 8446, section 6).
 func (c *conn) noteAlert(record []byte) {
-	const alertRecord, headerSize = 21, 5
-	if len(record) == headerSize+2 && record[0] == alertRecord {
-		c.alertSent.Store(uint32(record[headerSize+1]) + 1)
+	if isAlert(record) {
+		c.alertSent.Store(uint32(record[alertAt]) + 1)
 	}
+}
+
+// alertAt is where an alert's record has the description.
+const alertAt = 6
+
+// isAlert knows records that hold an alert in the clear.
+func isAlert(record []byte) bool {
+	const alertRecord = 21
+	return len(record) == alertAt+1 && record[0] == alertRecord
 }
 
 // Close closes the connection, once.

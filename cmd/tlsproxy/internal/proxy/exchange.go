@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
@@ -20,16 +22,21 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	request context.Context
 	server  *Server
 	start   time.Time
 	body    *requestBody // nil if the request has none
 
 	streamTimeout time.Duration // of a write to an HTTP/2 stream; 0: none
+	tunnelTimeout time.Duration // without traffic once the connection is upgraded; 0: none
 
 	status   int // 0: none sent yet
 	written  int64
+	buffered int           // of what was written, at most
+	pool     *backend.Pool // nil: not found yet
 	backend  string
 	hijacked bool
+	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
 }
 
 type exchangeKey struct{}
@@ -39,25 +46,34 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), server: s, start: time.Now()}
+func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
-		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(s.timeouts.ReadBody)}
+		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
 	}
 	if r.ProtoMajor == 2 {
-		x.streamTimeout = time.Duration(s.timeouts.Write)
+		x.streamTimeout = time.Duration(timeouts.Write)
 	}
 	return x
 }
 
 // finish ends the exchange's hold on the connection. What is still buffered is
-// sent once the handler has returned, and bounded like any other write.
+// sent once the handler has returned, and bounded like any other write. A stream
+// of HTTP/2 that is closed already gets no deadline: nobody would take the timer
+// away, which keeps the whole connection in memory until it runs out.
 func (x *exchange) finish() {
+	over := x.request.Err() != nil
 	if x.body != nil {
-		x.body.finish()
+		x.body.finish(over)
 	}
-	x.armStream()
+	if !over && x.buffered > 0 {
+		x.armStream()
+	}
 }
+
+// streamBuffer is how much of an answer net/http holds back on a stream of
+// HTTP/2.
+const streamBuffer = 4 << 10
 
 // Unwrap lets http.ResponseController reach the writer beneath.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
@@ -75,8 +91,11 @@ func (x *exchange) Write(b []byte) (int, error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
-	x.armStream()
-	defer x.disarmStream()
+	if x.buffered += len(b); x.buffered > streamBuffer {
+		x.buffered = streamBuffer // at most, and the next write cannot be sure of room
+		x.armStream()
+		defer x.disarmStream()
+	}
 	n, err := x.ResponseWriter.Write(b)
 	x.written += int64(n)
 	return n, err
@@ -84,6 +103,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 
 // FlushError sends what is buffered; http.ResponseController calls it.
 func (x *exchange) FlushError() error {
+	x.buffered = 0
 	x.armStream()
 	defer x.disarmStream()
 	return x.control.Flush()
@@ -136,7 +156,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	return newTunnel(c, rw.Reader, time.Duration(x.server.timeouts.Tunnel)), rw, nil
+	return newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel), rw, nil
 }
 
 // requestBody bounds how long the next bytes of a body may take to come. The
@@ -216,13 +236,14 @@ func (b *requestBody) timedOut() bool {
 	return b.expired || !b.deadline.IsZero() && !time.Now().Before(b.deadline)
 }
 
-// finish is called when the request is over. The server may read what is left
-// of the body, for which a deadline stays behind, and sets its own afterwards.
-func (b *requestBody) finish() {
+// finish is called when the request has been answered. The server may read what
+// is left of the body, for which a deadline stays behind, and sets its own
+// afterwards; not so if the request is over, its client gone.
+func (b *requestBody) finish(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finished = true
-	if !b.ended {
+	if !b.ended && !over {
 		b.setDeadline()
 	}
 }

@@ -10,28 +10,32 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/internal/panics"
 )
 
 // handler answers requests from the backends.
 type handler struct {
 	server    *Server
+	live      *setup
 	proxy     *httputil.ReverseProxy
-	accessLog bool
+	forwarded bool // send Forwarded too
 }
 
-func newHandler(s *Server, o Options) *handler {
-	h := &handler{server: s, accessLog: o.Config.Log.Requests}
+func newHandler(s *Server, live *setup, o Options) *handler {
+	h := &handler{server: s, live: live, forwarded: o.Config.Headers.Forwarded}
 	h.proxy = &httputil.ReverseProxy{
-		Rewrite:        rewrite,
-		Transport:      o.Backends,
+		Rewrite:        h.rewrite,
+		Transport:      toPool{},
 		ErrorLog:       log.New(s.limiters.server, "", 0),
 		BufferPool:     copyBuffers,
 		ModifyResponse: noteBackend,
@@ -59,11 +63,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.endRequest()
 	defer h.panicked(r)
-	x := newExchange(s, w, r)
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-	if h.logsRequests() {
-		defer func() { h.logRequest(x, r) }()
+	x := newExchange(s, h.live.timeouts, w, r)
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	if _, ok := r.Header["Upgrade"]; ok {
+		ctx, x.cancel = context.WithCancel(ctx)
+		defer x.cancel()
 	}
+	r = r.WithContext(ctx)
+	if level, ok := s.accessLevel(); ok {
+		defer func() { h.logRequest(level, x, r) }()
+	}
+	defer func() {
+		s.observer.ObserveRequest(RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written})
+	}()
 	defer x.finish()
 	if over {
 		x.Header().Set("Retry-After", "1")
@@ -79,11 +91,37 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusBadRequest, "The request names no host.")
 		return
 	}
+	host := h.live.hostFor(connOf(r.Context()), r.Host)
+	if host == nil {
+		// RFC 9110, section 15.5.20.
+		x.Header().Set("Connection", "close")
+		x.errorPage(http.StatusMisdirectedRequest, "This connection is for another host.")
+		return
+	}
+	x.pool = host.PoolFor(r.URL.Path)
 	dropUpgrade(r.Header)
 	if x.body != nil {
 		r.Body = x.body
 	}
 	h.proxy.ServeHTTP(x, r)
+}
+
+// hostFor returns the host for a request, nil if it is another than that of its
+// connection: what was agreed in the handshake, the client's certificate for one,
+// holds for that one only, and as long as the policy demands the same.
+func (live *setup) hostFor(c *conn, name string) *routing.Host {
+	host := live.hosts.Find(c.sni)
+	if host == nil || host.Mode != config.ModeHTTP || live.hosts.Find(name) != host || live.policies.of(host).identity != c.policy {
+		return nil
+	}
+	return host
+}
+
+// toPool sends a request to the pool that was found for its exchange.
+type toPool struct{}
+
+func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
+	return exchangeOf(r.Context()).pool.RoundTrip(r)
 }
 
 // panicked logs a panic in place of net/http, which would print what was thrown
@@ -133,12 +171,15 @@ func dropUpgrade(h http.Header) {
 // rewrite makes the request that goes to a backend. The Host header and the
 // query stay exactly as the client sent them, which is safe as nothing here
 // depends on them.
-func rewrite(r *httputil.ProxyRequest) {
+func (h *handler) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Host = r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	r.Out.Trailer = r.In.Trailer // filled in while the body is read
 	dropLookalikes(r.Out.Header)
 	r.SetXForwarded()
+	if h.forwarded {
+		r.Out.Header.Set("Forwarded", forwarded(r.In))
+	}
 	// RFC 9110, section 7.6.3.
 	r.Out.Header.Add("Via", strings.TrimPrefix(r.In.Proto, "HTTP/")+" tlsproxy")
 }
@@ -169,6 +210,7 @@ func noteBackend(response *http.Response) error {
 func (h *handler) failed(_ http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r.Context())
 	status, text := diagnose(err)
+	var unavailable *backend.UnavailableError
 	switch {
 	case x.hijacked:
 		panic(http.ErrAbortHandler)
@@ -180,6 +222,8 @@ func (h *handler) failed(_ http.ResponseWriter, r *http.Request, err error) {
 		// The client is gone, or cut off: whatever is written now would read
 		// as an answer that it is not.
 		panic(http.ErrAbortHandler)
+	case errors.As(err, &unavailable):
+		x.Header().Set("Retry-After", seconds(unavailable.RetryAfter))
 	}
 	if status >= http.StatusInternalServerError {
 		h.server.limiters.backends.Log(slog.LevelWarn, "no answer from a backend", func() []slog.Attr {
@@ -198,11 +242,15 @@ func diagnose(err error) (status int, text string) {
 	var timeout net.Error
 	var body *backend.RequestBodyError
 	var request *backend.RequestError
+	var unavailable *backend.UnavailableError
 	if errors.As(err, &body) {
 		return http.StatusBadRequest, "The request's body could not be read."
 	}
 	if errors.As(err, &request) {
 		return http.StatusBadRequest, "The request is not valid HTTP."
+	}
+	if errors.As(err, &unavailable) {
+		return http.StatusServiceUnavailable, "No backend can be reached at the moment."
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		return http.StatusGatewayTimeout, "The backend did not answer in time."
@@ -210,16 +258,13 @@ func diagnose(err error) (status int, text string) {
 	return http.StatusBadGateway, "The backend could not be reached or broke off."
 }
 
-func (h *handler) logsRequests() bool {
-	return h.accessLog || h.server.log.Enabled(context.Background(), slog.LevelDebug)
+// seconds writes a duration as Retry-After wants it.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 // logRequest writes the access log's line.
-func (h *handler) logRequest(x *exchange, r *http.Request) {
-	level := slog.LevelDebug
-	if h.accessLog {
-		level = slog.LevelInfo
-	}
+func (h *handler) logRequest(level slog.Level, x *exchange, r *http.Request) {
 	outcome := slog.Int("status", x.status)
 	if x.status == 0 {
 		outcome = slog.Bool("aborted", true) // by the client, or cut off

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/internal/panics"
@@ -21,6 +22,7 @@ import (
 // handed to the HTTP server or closed. The context bounds it: unlike deadlines
 // it also reaches a key exchange that is waiting to be computed.
 func (s *Server) handshake(c *conn) {
+	growStack()
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {
@@ -29,15 +31,29 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.base, time.Duration(s.timeouts.Handshake))
+	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
 	defer cancel()
-	t := tls.Server(c, s.tls)
-	if err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault)); err != nil {
+	t := tls.Server(c, c.live.tls)
+	err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault))
+	if errors.Is(err, errPassthrough) {
+		s.relayWhole(c)
+		return
+	}
+	if err != nil {
 		s.handshakeFailed(c, t, err)
 		return
 	}
-	s.handshakeSucceeded(t.ConnectionState().CurveID)
+	if c.challenge { // the authority has seen what it wants
+		t.Close()
+		return
+	}
+	state := t.ConnectionState()
+	s.handshakeSucceeded(c, state)
 	c.finishHandshake()
+	if c.host.Mode == config.ModeTCP {
+		s.relayTLS(c, t, state)
+		return
+	}
 	s.queue.deliver(t)
 }
 
@@ -51,10 +67,11 @@ func (s *Server) handshakeDone(c *conn) {
 	s.noteProgress()
 }
 
-func (s *Server) handshakeSucceeded(group tls.CurveID) {
+func (s *Server) handshakeSucceeded(c *conn, state tls.ConnectionState) {
+	s.observer.ObserveHandshake(HandshakeEvent{Outcome: HandshakeDone, Version: state.Version, Group: state.CurveID, Resumed: state.DidResume, Duration: time.Since(c.accepted)})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.Handshakes[group]++
+	s.stats.Handshakes[state.CurveID]++
 }
 
 // handshakeFailed logs why, and closes the connection.
@@ -62,7 +79,7 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	answerPlainHTTP(err)
 	state := t.ConnectionState()
 	c.Close()
-	f := failure{err: err, conn: c, state: state, timeout: time.Duration(s.timeouts.Handshake)}
+	f := failure{err: err, conn: c, state: state, timeout: time.Duration(c.live.timeouts.Handshake)}
 	if f.silent() {
 		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())
 		return
@@ -73,6 +90,7 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	if c.hello.Load() == nil && s.isDraining() {
 		return // closed by us
 	}
+	s.observer.ObserveHandshake(f.event())
 	s.limiters.handshakes.Log(f.level(), "TLS handshake failed", f.attrs)
 }
 
@@ -150,6 +168,24 @@ func (f failure) attrs() []slog.Attr {
 		attrs = append(attrs, offered(hello)...)
 	}
 	return attrs
+}
+
+// event describes the failure for the Server's Observer.
+func (f failure) event() HandshakeEvent {
+	e := HandshakeEvent{Outcome: HandshakeRefused, Version: f.state.Version, Group: f.state.CurveID, Resumed: f.state.DidResume, Duration: time.Since(f.conn.accepted)}
+	switch {
+	case f.level() == slog.LevelError:
+		e.Outcome = HandshakeInternal
+	case errors.Is(f.err, context.DeadlineExceeded):
+		e.Outcome = HandshakeTimeout
+	case errors.Is(f.err, context.Canceled), f.closedByClient():
+		e.Outcome = HandshakeAborted
+	}
+	if sent := f.conn.alertSent.Load(); sent > 0 {
+		e.AlertSent = alertName(uint8(sent - 1))
+	}
+	e.AlertReceived, _ = f.alertReceived()
+	return e
 }
 
 // offered is what the ClientHello asked for.

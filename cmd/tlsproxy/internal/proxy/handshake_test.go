@@ -235,8 +235,8 @@ func TestFloodOfFailures(t *testing.T) {
 // TestPanicInAHandshake costs one connection.
 func TestPanicInAHandshake(t *testing.T) {
 	r := newRig(t, nil, hello)
-	good := r.server.tls.GetCertificate
-	r.server.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	good := r.server.live.Load().policies.rest.tls.GetCertificate
+	r.server.live.Load().policies.rest.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if h.ServerName == "panic.example" {
 			panic([]byte("at the disco"))
 		}
@@ -277,7 +277,7 @@ func wantNoValues(t *testing.T, log string) {
 func TestPanicInARequest(t *testing.T) {
 	forBoth(t, func(t *testing.T, http2 bool) {
 		r := newRig(t, nil, hello)
-		h := r.server.http.Handler.(*handler)
+		h := r.server.live.Load().requests
 		h.proxy.ModifyResponse = func(*http.Response) error { panic([]byte("at the disco")) }
 		if response, err := r.client(http2).Get("https://front.example/"); err == nil {
 			t.Error(response.Status)
@@ -334,8 +334,8 @@ func TestOurFaults(t *testing.T) {
 	})
 	t.Run("key", func(t *testing.T) {
 		line := failedHandshake(t, nil, func(r *rig, raw net.Conn) {
-			good := r.server.tls.GetCertificate
-			r.server.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			good := r.server.live.Load().policies.rest.tls.GetCertificate
+			r.server.live.Load().policies.rest.tls.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 				cert, err := good(h)
 				broken := *cert
 				broken.PrivateKey = brokenKey{cert.PrivateKey.(crypto.Signer)}

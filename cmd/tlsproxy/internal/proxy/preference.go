@@ -17,8 +17,7 @@ type preference struct {
 }
 
 // newPreference returns nil where the hook does what is wanted. The policies are
-// clones of c. Session tickets work across them: crypto/tls uses those of the
-// configuration that it was started with.
+// clones of c, session tickets included.
 func newPreference(c *tls.Config) *preference {
 	p := &preference{only: map[tls.CurveID]*tls.Config{}}
 	for _, id := range c.CurvePreferences {

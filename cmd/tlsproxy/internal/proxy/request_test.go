@@ -300,7 +300,7 @@ func TestBrokenAnswer(t *testing.T) {
 	})
 }
 
-// TestBackendDownAndBack: 502 with a log line, 504 if it is silent, and an
+// TestBackendDownAndBack: 503 with a log line, 504 if it is silent, and an
 // answer once it is well again.
 func TestBackendDownAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -322,9 +322,9 @@ func TestBackendDownAndBack(t *testing.T) {
 		r.pool.Close() // no idle connection is left
 		r.back.SetDown(true)
 		for range 5 {
-			expect(502, "502 Bad Gateway\nThe backend could not be reached or broke off.\n")
+			expect(503, "503 Service Unavailable\nNo backend can be reached at the moment.\n")
 		}
-		for _, want := range []string{"level=WARN", "method=GET", "host=front.example", "path=/path", "status=502",
+		for _, want := range []string{"level=WARN", "method=GET", "host=front.example", "path=/path", "status=503",
 			`err="backend backend.example: memnet: connection refused"`} {
 			if line := r.log.wait("no answer from a backend"); !strings.Contains(line, want) {
 				t.Errorf("no %s in %s", want, line)

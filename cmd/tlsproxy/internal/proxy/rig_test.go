@@ -8,11 +8,13 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,8 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/memnet"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
@@ -56,17 +60,19 @@ type rig struct {
 	t       *testing.T
 	config  *config.Config
 	server  *Server
+	options Options
 	log     *recorder
 	roots   *x509.CertPool
 	address string                                  // of the proxy, if it is on a socket
 	dial    func(context.Context) (net.Conn, error) // to the proxy, without TLS
-	pool    *backend.Pool
+	pools   map[string]*backend.Pool
+	pool    *backend.Pool    // the default one
 	back    *memnet.Listener // where the backend is, if it is in memory
 	stopped bool
 }
 
 // hosts are what the rig's certificate is for.
-var hosts = []string{"front.example", "127.0.0.1"}
+var hosts = []string{"front.example", "127.0.0.1", "example.org", "*.example.org"}
 
 // newRig starts a Server on a socket, in front of one backend for each handler.
 func newRig(t *testing.T, change func(*config.Config), handlers ...http.HandlerFunc) *rig {
@@ -96,13 +102,15 @@ func newRig(t *testing.T, change func(*config.Config), handlers ...http.HandlerF
 }
 
 // newMemRig is newRig for a synctest bubble: client, proxy and backend are
-// joined by memory.
+// joined by memory. Without a handler the test itself accepts on back.
 func newMemRig(t *testing.T, change func(*config.Config), handler http.HandlerFunc) *rig {
 	t.Helper()
 	front, back := memnet.Listen(), memnet.Listen()
-	b := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-	go b.Serve(back)
-	t.Cleanup(func() { b.Close() })
+	if handler != nil {
+		b := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		go b.Serve(back)
+		t.Cleanup(func() { b.Close() })
+	}
 	r := assemble(t, change, backend.Options{
 		URLs: []*url.URL{{Scheme: "http", Host: "backend.example"}},
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return back.Dial(ctx) },
@@ -132,10 +140,31 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	o.ConnectTimeout, o.ResponseTimeout, o.IdleTimeout = time.Duration(c.Timeouts.BackendConnect), time.Duration(c.Timeouts.BackendResponse), time.Duration(c.Timeouts.BackendIdle)
 	o.WriteTimeout, o.ReadTimeout = time.Duration(c.Timeouts.BackendWrite), time.Duration(c.Timeouts.BackendRead)
 	o.MaxHeaderBytes, o.Logger = int64(c.Limits.HeaderBytes), logger
-	if r.pool, err = backend.New(o); err != nil {
+	o.Retries = c.Backends.Retries
+	r.pools = map[string]*backend.Pool{}
+	for _, name := range append(slices.Collect(maps.Keys(c.Pools)), config.DefaultPool) {
+		of := o
+		if p, ok := c.Pools[name]; ok {
+			of.URLs = nil
+			for _, u := range p.URLs {
+				of.URLs = append(of.URLs, u.URL)
+			}
+		}
+		if r.pools[name], err = backend.New(of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.pool = r.pools[config.DefaultPool]
+	table, err := routing.New(c, r.pools)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r.server = New(Options{Config: c, Certificates: store, Backends: r.pool, Logger: logger})
+	keys, err := tickets.New(tickets.Options{Period: time.Hour, Lifetime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.options = Options{Config: c, Certificates: store, ClientCAs: clientCAs, Hosts: table, Tickets: keys, Logger: logger}
+	r.server = New(r.options)
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(ln) }()
 	t.Cleanup(func() {
@@ -143,7 +172,9 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 		if err := <-served; err != ErrClosed {
 			t.Errorf("Serve: %v", err)
 		}
-		r.pool.Close()
+		for _, p := range r.pools {
+			p.Close()
+		}
 	})
 	return r
 }

@@ -11,29 +11,51 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 )
 
-// Options configure a Server. All but Logger are required.
+// Issuer has certificates that are issued as they are needed. Its methods are
+// called concurrently.
+type Issuer interface {
+	// Serves reports whether it is responsible for a server name.
+	Serves(name string) bool
+	// Certificate returns one for a name that it serves, or an error if it has none
+	// yet.
+	Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Challenge returns the policy for a handshake of its own; nil: it is a client's.
+	Challenge(*tls.ClientHelloInfo) *tls.Config
+}
+
+// Options configure a Server. All but Tickets, Issuer, Sign, Logger and Observer are
+// required, and ClientCAs where the configuration names some.
 type Options struct {
 	Config       *config.Config
-	Certificates *certificates.Store
-	Backends     http.RoundTripper
-	Logger       *slog.Logger // nil: slog.Default()
+	Certificates *certificates.Store                  // with those of hosts in their CertificateSet
+	ClientCAs    map[string]*certificates.Authorities // by the file that the configuration names
+	Tickets      *tickets.Keys                        // nil: sessions can't be resumed
+	Issuer       Issuer                               // nil: none
+	// Sign, unless nil, gives the certificate that was chosen for a handshake a key
+	// that signs in another way.
+	Sign     func(*tls.Certificate) *tls.Certificate
+	Hosts    *routing.Table
+	Logger   *slog.Logger // nil: slog.Default()
+	Observer Observer     // nil: nobody
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called
 // concurrently.
 type Server struct {
-	tls      *tls.Config
-	timeouts config.Timeouts
-	limits   config.Limits
+	live     atomic.Pointer[setup]
 	log      *slog.Logger
 	limiters limiters
+	observer Observer
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
@@ -73,18 +95,20 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Observer == nil {
+		o.Observer = silent{}
+	}
 	perSecond := o.Config.Log.FailuresPerSecond
 	limiter := func(what string) *logging.Limiter { return logging.NewLimiter(o.Logger, what, perSecond) }
 	s := &Server{
-		timeouts: o.Config.Timeouts,
-		limits:   o.Config.Limits,
-		log:      o.Logger,
+		log: o.Logger,
 		limiters: limiters{
 			handshakes: limiter("failed handshakes"),
 			shed:       limiter("connections over the limit"),
 			backends:   limiter("requests that no backend answered"),
 			server:     limiter("HTTP server errors"),
 		},
+		observer:  o.Observer,
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
@@ -94,49 +118,58 @@ func New(o Options) *Server {
 		stats:     Stats{Handshakes: map[tls.CurveID]uint64{}},
 	}
 	s.base, s.cut = context.WithCancel(context.Background())
-	s.tls = tlsConfig(o)
-	s.http = s.httpServer(newHandler(s, o))
+	s.live.Store(newSetup(s, o))
+	s.http = s.httpServer()
 	go s.http.Serve(s.queue)
 	return s
-}
-
-// tlsConfig is the policy of a configuration. Each ClientHello is noted on its
-// connection for the log, and may lead to a narrower policy.
-func tlsConfig(o Options) *tls.Config {
-	c := &tls.Config{
-		MinVersion:       uint16(o.Config.TLS.MinVersion),
-		CurvePreferences: o.Config.TLS.CurveIDs(),
-		GetCertificate:   o.Certificates.Certificate,
-	}
-	for _, p := range o.Config.TLS.ALPN {
-		c.NextProtos = append(c.NextProtos, string(p))
-	}
-	preferred := newPreference(c)
-	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		hello.Conn.(*conn).sawHello(hello)
-		return preferred.choose(hello), nil
-	}
-	return c
 }
 
 // httpServer serves connections whose TLS handshake is done. There is no
 // ReadTimeout and no WriteTimeout, as they would bound whole messages and so
 // end long streams. The waiting for each step is bounded instead: for the client
 // by exchange and conn, for the backend by package backend.
-func (s *Server) httpServer(h http.Handler) *http.Server {
+// What it is given here holds for the Server's life: package config marks those
+// keys as taking effect at a restart.
+func (s *Server) httpServer() *http.Server {
+	first := s.live.Load()
 	server := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: time.Duration(s.timeouts.ReadHeader),
-		IdleTimeout:       time.Duration(s.timeouts.Idle),
-		MaxHeaderBytes:    int(s.limits.HeaderBytes),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.live.Load().requests.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: time.Duration(first.timeouts.ReadHeader),
+		IdleTimeout:       time.Duration(first.timeouts.Idle),
+		MaxHeaderBytes:    int(first.limits.HeaderBytes),
 		ErrorLog:          log.New(withoutPanics{s.limiters.server}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limits.Streams},
+		ConnContext:       withConn,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams, MaxReadFrameSize: maxFrameBytes},
 		Protocols:         new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	return server
+}
+
+// maxFrameBytes is the least that HTTP/2 allows (RFC 9113, section 4.2): each
+// connection keeps a buffer as large as the largest frame that it has seen.
+const maxFrameBytes = 16 << 10
+
+type connKey struct{}
+
+// withConn lets requests know their connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c.(*tls.Conn).NetConn().(*conn))
+}
+
+func connOf(ctx context.Context) *conn { return ctx.Value(connKey{}).(*conn) }
+
+// accessLevel is the level at which requests and connections are logged; it is
+// not ok if they are not.
+func (s *Server) accessLevel() (level slog.Level, ok bool) {
+	if s.live.Load().accessLog {
+		return slog.LevelInfo, true
+	}
+	return slog.LevelDebug, s.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
 // ErrClosed is what Serve returns once Shutdown was called.
@@ -226,9 +259,9 @@ func (s *Server) settle(ctx context.Context) {
 	}
 }
 
-// cutConnections closes what is still open and ends its requests.
+// cutConnections closes what is still open and ends its requests. It counts them
+// first: some close by themselves once their request is ended.
 func (s *Server) cutConnections() int {
-	s.cut()
 	s.mu.Lock()
 	s.cutting = true
 	var left []*conn
@@ -236,6 +269,7 @@ func (s *Server) cutConnections() int {
 		left = append(left, c)
 	}
 	s.mu.Unlock()
+	s.cut()
 	for _, c := range left {
 		c.Close()
 	}
@@ -275,7 +309,7 @@ func (s *Server) beginRequest() (over, ok bool) {
 	}
 	s.working.Add(1)
 	s.requests++
-	return s.requests > s.limits.Requests, true
+	return s.requests > s.live.Load().limits.Requests, true
 }
 
 func (s *Server) endRequest() {

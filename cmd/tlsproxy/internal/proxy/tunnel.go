@@ -10,23 +10,28 @@ import (
 // nothing was read or written for a time.
 type tunnel struct {
 	net.Conn
-	ahead   *bufio.Reader // read by the HTTP server, not by it used
+	ahead   *bufio.Reader // read by the HTTP server, not by it used; nil: none
 	timeout time.Duration // 0: none
 	idle    *time.Timer
 }
 
-func newTunnel(c net.Conn, ahead *bufio.Reader, timeout time.Duration) *tunnel {
+// newTunnel returns a tunnel that is closed when it was idle for the time-out;
+// ended is called then, to end what waits for the backend.
+func newTunnel(c net.Conn, ahead *bufio.Reader, timeout time.Duration, ended func()) *tunnel {
 	t := &tunnel{Conn: c, ahead: ahead, timeout: timeout}
 	if timeout > 0 {
-		t.idle = time.AfterFunc(timeout, func() { c.Close() })
+		t.idle = time.AfterFunc(timeout, func() {
+			ended()
+			c.Close()
+		})
 	}
 	return t
 }
 
 // Read returns what the client sent ahead, then what it sends.
 func (t *tunnel) Read(b []byte) (int, error) {
-	if n := t.ahead.Buffered(); n > 0 {
-		return t.ahead.Read(b[:min(n, len(b))])
+	if t.ahead != nil && t.ahead.Buffered() > 0 {
+		return t.ahead.Read(b[:min(t.ahead.Buffered(), len(b))])
 	}
 	n, err := t.Conn.Read(b)
 	t.used(n)
@@ -46,9 +51,7 @@ func (t *tunnel) used(n int) {
 }
 
 // CloseWrite passes on that the backend sends no more; the client still may.
-func (t *tunnel) CloseWrite() error {
-	return t.Conn.(interface{ CloseWrite() error }).CloseWrite() // *tls.Conn
-}
+func (t *tunnel) CloseWrite() error { return t.Conn.(halfCloser).CloseWrite() }
 
 // Close ends both directions.
 func (t *tunnel) Close() error {

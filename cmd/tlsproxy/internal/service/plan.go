@@ -5,128 +5,191 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
 // Plan is a configuration with everything read that it names, ready to start.
 type Plan struct {
-	Config *config.Config
-	certs  []*tls.Certificate
-	store  *certificates.Store
-	ca     *x509.CertPool // nil: the system's
+	Config      *config.Config
+	store       *certificates.Store
+	sources     []named                              // that store was read from
+	given       bool                                 // store is of a certificate in memory, in place of those that the configuration names
+	pools       map[string]*tls.Config               // the policy towards the backends of each
+	clients     map[string]*certificates.Authorities // by their files
+	directoryCA *x509.CertPool                       // of the ACME authority; nil: the system's
+	secrets     [][]byte                             // of session tickets; none: random keys
+
+	open map[string]*backend.Pool // once the proxy goes by this Plan
+
+	configuration watch.Stamp           // of the file, before it was read
+	files         watch.Files           // that were read, but for the certificates
+	faults        []*certificates.Fault // in spite of which there is a Plan
+}
+
+// LoadFile reads a configuration file and what it names, and opens no socket.
+func LoadFile(file string) (*Plan, error) {
+	seen := watch.Of(file)
+	c, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := Load(c)
+	if err == nil {
+		p.configuration = seen
+	}
+	return p, err
 }
 
 // Load reads what the configuration names, and opens no socket.
 func Load(c *config.Config) (*Plan, error) {
 	p := &Plan{Config: c}
-	var errs config.Errors
-	if err := checkGroups(c); err != nil {
-		errs = append(errs, c.Errorf("tls.groups", "%v", err))
-	}
-	for i, pair := range c.Certificates {
-		cert, err := certificates.Load(pair.Cert, pair.Key)
-		if err != nil {
-			errs = append(errs, c.Errorf(fmt.Sprintf("certificates[%d]", i), "%v", err))
-			continue
-		}
-		p.certs = append(p.certs, cert)
-	}
-	if c.Backends.CA != "" {
-		var err error
-		if p.ca, err = certificates.LoadPool(c.Backends.CA); err != nil {
-			errs = append(errs, c.Errorf("backends.ca", "%v", err))
-		}
-	}
-	if len(errs) > 0 {
-		return nil, errs
-	}
-	return p.withStore()
-}
-
-// LoadWith is Load with a certificate that is in memory, in place of those that
-// the configuration names.
-func LoadWith(c *config.Config, cert *tls.Certificate) (*Plan, error) {
-	if err := checkGroups(c); err != nil {
-		return nil, err
-	}
-	p := &Plan{Config: c, certs: []*tls.Certificate{cert}}
-	return p.withStore()
-}
-
-// checkGroups finds out whether this process can serve the groups.
-func checkGroups(c *config.Config) error {
-	ids := c.TLS.CurveIDs()
-	if err := groups.RequireHook(ids); err != nil {
-		return err
-	}
-	_, err := groups.Unavailable(ids)
-	return err
-}
-
-func (p *Plan) withStore() (*Plan, error) {
-	var err error
-	if p.store, err = certificates.NewStore(p.certs); err != nil {
+	if err := p.read(reading{strict: true}); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// expiresSoon is when a certificate's end is worth a warning.
-const expiresSoon = 7 * 24 * time.Hour
-
-// Warnings tell of what is allowed but hardly meant.
-func (p *Plan) Warnings() []string {
-	var all []string
-	now := time.Now()
-	for i, cert := range p.certs {
-		name := fmt.Sprintf("certificates[%d] (%s)", i, strings.Join(namesOf(cert.Leaf), ", "))
-		switch leaf := cert.Leaf; {
-		case now.After(leaf.NotAfter):
-			all = append(all, fmt.Sprintf("%s expired at %s", name, leaf.NotAfter.Format(time.RFC3339)))
-		case now.Before(leaf.NotBefore):
-			all = append(all, fmt.Sprintf("%s is not valid before %s", name, leaf.NotBefore.Format(time.RFC3339)))
-		case leaf.NotAfter.Sub(now) < expiresSoon:
-			all = append(all, fmt.Sprintf("%s expires soon, at %s", name, leaf.NotAfter.Format(time.RFC3339)))
-		}
+// LoadWith is Load with a certificate that is in memory, in place of those that
+// the configuration names.
+func LoadWith(c *config.Config, cert *tls.Certificate) (*Plan, error) {
+	store, err := certificates.NewStore([]*tls.Certificate{cert})
+	if err != nil {
+		return nil, err
 	}
-	ids := p.Config.TLS.CurveIDs()
-	if out, _ := groups.Unavailable(ids); len(out) > 0 {
-		all = append(all, fmt.Sprintf("tls.groups: %s: not available in FIPS 140 mode, in which this process runs, and left out", strings.Join(groups.Names(out), ", ")))
+	p := &Plan{Config: c, store: store, given: true}
+	if err := p.read(reading{strict: true}); err != nil {
+		return nil, err
 	}
-	if !slices.ContainsFunc(ids, groups.PostQuantum) {
-		all = append(all, "tls.groups names no post-quantum group; recorded connections can be read once there is a quantum computer")
-	}
-	if !slices.ContainsFunc(ids, groups.Classical) {
-		all = append(all, "tls.groups names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
-	}
-	return append(all, descriptorWarning(p.Config.Limits)...)
+	return p, nil
 }
 
-// Certificates describes each certificate in a line.
-func (p *Plan) Certificates() []string {
-	var all []string
-	for _, cert := range p.certs {
-		all = append(all, fmt.Sprintf("%s, %s, valid until %s", strings.Join(namesOf(cert.Leaf), ", "),
-			cert.Leaf.PublicKeyAlgorithm, cert.Leaf.NotAfter.Format(time.RFC3339)))
+// reading says how a Plan's files are read.
+type reading struct {
+	before *Plan // the running one; nil: none
+	strict bool  // a certificate that can't be read is an error, but for one that before has
+	all    bool  // read those too that do not look changed
+}
+
+// read reads what the configuration names. Which files it tried is in p.files,
+// even if it fails.
+func (p *Plan) read(r reading) error {
+	var errs config.Errors
+	errs = append(errs, p.loadPools()...)
+	errs = append(errs, p.readPolicies()...)
+	errs = append(errs, p.readCertificates(r)...)
+	return errs.Sorted()
+}
+
+// named is where the configuration has certificates from, and its path there.
+type named struct {
+	certificates.Source
+	path string
+}
+
+// sources lists where the configuration has certificates from: those of the whole
+// proxy, then those of hosts.
+func sources(c *config.Config) (all []named) {
+	add := func(list []config.Certificate, set int, path string) {
+		for i, s := range list {
+			all = append(all, named{certificates.Source{Pair: certificates.Pair{Cert: s.Cert, Key: s.Key}, Folder: s.Folder, Set: set}, fmt.Sprintf("%s[%d]", path, i)})
+		}
+	}
+	add(c.Certificates, 0, "certificates")
+	for i := range c.Hosts {
+		add(c.Hosts[i].Certificates, proxy.CertificateSet(i), fmt.Sprintf("hosts[%d].certificates", i))
 	}
 	return all
 }
 
-func namesOf(leaf *x509.Certificate) []string {
-	names := slices.Clone(leaf.DNSNames)
-	for _, ip := range leaf.IPAddresses {
-		names = append(names, ip.String())
+// readPolicies reads what the policies towards clients name, and finds out whether
+// this process can serve them.
+func (p *Plan) readPolicies() (errs config.Errors) {
+	c := p.Config
+	if err := checkGroups(c.TLS.CurveIDs()); err != nil {
+		errs = append(errs, c.Errorf("tls.groups", "%v", err))
 	}
-	if len(names) == 0 {
-		names = append(names, leaf.Subject.CommonName)
+	p.clients = map[string]*certificates.Authorities{}
+	errs = append(errs, p.readClientCA("tls", c.TLS.ClientAuth)...)
+	for i := range c.Hosts {
+		path, h := fmt.Sprintf("hosts[%d].tls", i), &c.Hosts[i].TLS
+		if err := checkGroups(h.CurveIDs()); err != nil && len(h.Groups) > 0 {
+			errs = append(errs, c.Errorf(path+".groups", "%v", err))
+		}
+		errs = append(errs, p.readClientCA(path, h.ClientAuth)...)
 	}
-	return names
+	if file := c.ACME.DirectoryCA; file != "" {
+		p.files.Note(file)
+		var err error
+		if p.directoryCA, err = certificates.LoadPool(file); err != nil {
+			errs = append(errs, c.Errorf("acme.directory_ca", "%v", err))
+		}
+	}
+	if file := c.TLS.Tickets.Secrets; file != "" {
+		p.files.Note(file)
+		var err error
+		if p.secrets, err = tickets.LoadSecrets(file); err != nil {
+			errs = append(errs, c.Errorf("tls.tickets.secrets", "%v", err))
+		}
+	}
+	return errs
+}
+
+func (p *Plan) readClientCA(path string, auth config.ClientAuth) config.Errors {
+	if auth.CA == "" || p.clients[auth.CA] != nil {
+		return nil
+	}
+	p.files.Note(auth.CA)
+	a, err := certificates.LoadAuthorities(auth.CA)
+	if err != nil {
+		return config.Errors{p.Config.Errorf(path+".client_auth.ca", "%v", err)}
+	}
+	p.clients[auth.CA] = a
+	return nil
+}
+
+func (p *Plan) readCertificates(r reading) (errs config.Errors) {
+	if p.given {
+		return nil
+	}
+	var faults []*certificates.Fault
+	var err error
+	p.sources = sources(p.Config)
+	from := make([]certificates.Source, len(p.sources))
+	for i, s := range p.sources {
+		from[i] = s.Source
+	}
+	if r.before == nil {
+		p.store, faults, err = certificates.Open(from, certificates.Options{Parsed: p.Config.Limits.ParsedCertificates})
+	} else {
+		p.store, faults, err = r.before.store.Reload(from, r.all)
+	}
+	for _, f := range faults {
+		if f.Kept || !r.strict {
+			p.faults = append(p.faults, f)
+			continue
+		}
+		errs = append(errs, p.Config.Errorf(p.sources[f.Source].path, "%v", f))
+	}
+	if err != nil && len(errs) == 0 {
+		errs = append(errs, p.Config.Errorf("certificates", "%v", err))
+	}
+	return errs
+}
+
+// checkGroups finds out whether this process can serve the groups.
+func checkGroups(ids []tls.CurveID) error {
+	if err := groups.RequireHook(ids); err != nil {
+		return err
+	}
+	_, err := groups.Unavailable(ids)
+	return err
 }
 
 var errNoListener = errors.New("service: no address to listen on")

@@ -6,53 +6,149 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/acme"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
 // Service is a proxy that listens.
 type Service struct {
-	plan      *Plan
+	plan      atomic.Pointer[Plan]
 	log       *slog.Logger
 	provider  *provider.Provider
-	pool      *backend.Pool
+	keys      *signing.Keys // nil: certificates' keys sign by themselves
+	tickets   *tickets.Keys
+	issuer    *acme.Manager // nil: none has been needed
 	proxy     *proxy.Server
 	listeners []net.Listener
+	operation operation
+	draining  atomic.Bool
+
+	configuration watch.Stamp // of the file when it was last read
+	files         watch.Files // the same of what it names, but for the certificates
 }
+
+// current is the Plan that the proxy goes by.
+func (s *Service) current() *Plan { return s.plan.Load() }
 
 // Start opens the listeners and everything behind them; connections wait until
 // Run. A Service that was started has to be Run.
 func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
-	s := &Service{plan: p, log: logger}
-	if err := s.listen(); err != nil {
+	s := &Service{log: logger, files: p.files, configuration: p.configuration}
+	s.plan.Store(p)
+	err := s.listen()
+	if err == nil {
+		err = s.openOperation()
+	}
+	if err != nil {
 		s.closeListeners()
 		return nil, err
 	}
-	var err error
 	if s.provider, err = openProvider(p, logger); err != nil {
 		s.closeListeners()
 		return nil, err
 	}
-	if s.pool, err = backend.New(p.backends(logger)); err != nil {
+	if err := s.openProxy(p); err != nil {
+		s.closeIssuer()
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
 	}
-	s.proxy = proxy.New(proxy.Options{Config: p.Config, Certificates: p.store, Backends: s.pool, Logger: logger})
 	return s, nil
 }
 
+// openProxy starts the pools and the proxy in front of them.
+func (s *Service) openProxy(p *Plan) error {
+	if p.Config.Provider.GPU.Sign {
+		s.keys = signing.New(s.provider, s.log)
+	}
+	var err error
+	if s.tickets, err = tickets.New(p.ticketOptions()); err != nil {
+		return err
+	}
+	if err := s.manageNames(p); err != nil {
+		return err
+	}
+	pools, err := p.openPools(s.log, nil, nil)
+	if err != nil {
+		return err
+	}
+	options, err := s.options(p, pools)
+	if err != nil {
+		closePools(pools)
+		return err
+	}
+	p.open, s.proxy = pools, proxy.New(options)
+	return nil
+}
+
+// ticketOptions translates the configuration.
+func (p *Plan) ticketOptions() tickets.Options {
+	t := p.Config.TLS.Tickets
+	return tickets.Options{Period: time.Duration(t.Rotate), Lifetime: time.Duration(t.Lifetime), Secrets: p.secrets}
+}
+
+// manageNames has certificates issued for the names of a Plan.
+func (s *Service) manageNames(p *Plan) error {
+	c := p.Config.ACME
+	if s.issuer == nil && len(c.Names) == 0 {
+		return nil
+	}
+	if s.issuer == nil {
+		var err error
+		s.issuer, err = acme.New(acme.Options{Email: c.Email, Directory: c.Directory, Roots: p.directoryCA, Storage: c.Storage,
+			Address: s.listeners[0].Addr(), Logger: s.log})
+		if err != nil {
+			return err
+		}
+	}
+	names := make([]string, len(c.Names))
+	for i, name := range c.Names {
+		names[i] = string(name)
+	}
+	return s.issuer.Manage(names)
+}
+
+// closeIssuer ends what is under way at authorities.
+func (s *Service) closeIssuer() {
+	if s.issuer != nil {
+		s.issuer.Close()
+	}
+}
+
+// options are what the proxy is told of a Plan.
+func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
+	hosts, err := routing.New(p.Config, pools)
+	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	if p.Config.TLS.Tickets.Enabled {
+		o.Tickets = s.tickets
+	}
+	if s.issuer != nil {
+		o.Issuer = s.issuer
+	}
+	if s.keys != nil {
+		o.Sign = s.keys.Certificate
+	}
+	return o, err
+}
+
 func (s *Service) listen() error {
-	for i, address := range s.plan.Config.Listen {
+	for i, address := range s.current().Config.Listen {
 		ln, err := net.Listen("tcp", string(address))
 		if err != nil {
-			return s.plan.Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
+			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
 		s.listeners = append(s.listeners, ln)
 	}
@@ -66,6 +162,7 @@ func (s *Service) closeListeners() {
 	for _, ln := range s.listeners {
 		ln.Close()
 	}
+	s.operation.close()
 }
 
 // openProvider makes the provider and tells crypto/tls about it.
@@ -86,7 +183,8 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery)}}
+		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
+		Schemes: gpuSchemes(p.Config)}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
 	}
@@ -99,28 +197,6 @@ func orNone(n int) int {
 		return -1
 	}
 	return n
-}
-
-// backends translates the configuration.
-func (p *Plan) backends(logger *slog.Logger) backend.Options {
-	c := p.Config
-	o := backend.Options{
-		CA:                 p.ca,
-		EjectAfter:         c.Backends.EjectAfter,
-		EjectFor:           time.Duration(c.Backends.EjectFor),
-		MaxIdleConnections: c.Backends.MaxIdleConnections,
-		ConnectTimeout:     time.Duration(c.Timeouts.BackendConnect),
-		WriteTimeout:       time.Duration(c.Timeouts.BackendWrite),
-		ResponseTimeout:    time.Duration(c.Timeouts.BackendResponse),
-		ReadTimeout:        time.Duration(c.Timeouts.BackendRead),
-		IdleTimeout:        time.Duration(c.Timeouts.BackendIdle),
-		MaxHeaderBytes:     int64(c.Limits.HeaderBytes),
-		Logger:             logger,
-	}
-	for _, u := range c.Backends.URLs {
-		o.URLs = append(o.URLs, u.URL)
-	}
-	return o
 }
 
 // Addresses are those that the service listens on, with the ports that the
@@ -141,11 +217,13 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 
 // Run serves until ctx is done or a listener fails, then drains within the
 // configured time and closes everything. It returns nil if ctx was the reason,
-// even if connections had to be cut: that is logged.
-func (s *Service) Run(ctx context.Context) error {
+// even if connections had to be cut: that is logged. Meanwhile it reads its
+// configuration again when something comes from hangups, which may be nil, and
+// when the configuration says so.
+func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	for _, ln := range s.listeners {
-		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.plan.Config.TLS.CurveIDs()), " "),
-			"backends", len(s.plan.Config.Backends.URLs))
+		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
+			"hosts", len(s.current().Config.Hosts), "pools", len(s.current().open))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -157,11 +235,14 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	}
-	<-serveCtx.Done()
+	s.operation.serve(fail)
+	s.follow(serveCtx, hangups)
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
-	s.pool.Close()
+	s.closeIssuer()
+	s.operation.close()
+	closePools(s.current().open)
 	s.provider.Close()
 	if ctx.Err() != nil {
 		return nil
@@ -171,7 +252,8 @@ func (s *Service) Run(ctx context.Context) error {
 
 // drain lets what is under way come to its end.
 func (s *Service) drain(cause error) {
-	within := time.Duration(s.plan.Config.Timeouts.Drain)
+	s.draining.Store(true)
+	within := time.Duration(s.current().Config.Timeouts.Drain)
 	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -61,12 +61,12 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- s.Run(ctx, nil) }()
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"msg=listening", `groups="X25519MLKEM768 X25519" backends=1`, `msg=draining because="context canceled" within=30s`, "msg=drained"} {
+	for _, want := range []string{"msg=listening", `groups="X25519MLKEM768 X25519" hosts=0 pools=1`, `msg=draining because="context canceled" within=30s`, "msg=drained"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %s in %s", want, &log)
 		}
@@ -81,7 +81,7 @@ func TestRunEndsWithAListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.listeners[1].Close()
-	if err := s.Run(context.Background()); err == nil || !strings.HasPrefix(err.Error(), "proxy: accepting on 127.0.0.1:") {
+	if err := s.Run(context.Background(), nil); err == nil || !strings.HasPrefix(err.Error(), "proxy: accepting on 127.0.0.1:") {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -104,9 +104,9 @@ func TestStartErrors(t *testing.T) {
 }
 
 // certificate is one with a lifetime.
-func certificate(t *testing.T, from, to time.Duration) *tls.Certificate {
+func certificate(t *testing.T, curve elliptic.Curve, from, to time.Duration) *tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +121,15 @@ func certificate(t *testing.T, from, to time.Duration) *tls.Certificate {
 		t.Fatal(err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// hold replaces the certificate.
+func (p *Plan) hold(t *testing.T, cert *tls.Certificate) {
+	t.Helper()
+	var err error
+	if p.store, err = certificates.NewStore([]*tls.Certificate{cert}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestWarnings(t *testing.T) {
@@ -146,13 +155,36 @@ func TestWarnings(t *testing.T) {
 				c.TLS.Groups = append(c.TLS.Groups, config.Group(id))
 			}
 		})
-		p.certs = []*tls.Certificate{certificate(t, test.from, test.to)}
+		p.hold(t, certificate(t, elliptic.P256(), test.from, test.to))
 		got := p.Warnings()
 		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.want)) {
 			t.Errorf("got %q, want one that begins with %q", got, test.want)
 		}
-		if line := p.Certificates()[0]; !strings.HasPrefix(line, "only.a.common.name, ECDSA, valid until ") {
+		if line := p.Certificates()[0]; !strings.HasPrefix(line, "certificates[0]: only.a.common.name, ECDSA P-256, valid until ") {
 			t.Error(line)
 		}
+	}
+}
+
+// TestSigningWarnings say why GPUs would sign nothing.
+func TestSigningWarnings(t *testing.T) {
+	for _, test := range []struct {
+		engine config.Engine
+		sign   bool
+		want   string
+	}{
+		{config.EngineCPU, false, ""},
+		{config.EngineCPU, true, "provider.gpu.sign is set, but provider.engine is cpu: no GPU signs"},
+		{config.EngineAuto, true, ""},
+	} {
+		p := plan(t, func(c *config.Config) { c.Provider.Engine, c.Provider.GPU.Sign = test.engine, test.sign })
+		if got := strings.Join(p.signingWarnings(), "; "); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+	p := plan(t, func(c *config.Config) { c.Provider.Engine, c.Provider.GPU.Sign = config.EngineAuto, true })
+	p.hold(t, certificate(t, elliptic.P384(), -time.Hour, time.Hour))
+	if got := p.signingWarnings(); len(got) != 1 || !strings.Contains(got[0], "no certificate has an ECDSA key on P-256") {
+		t.Errorf("%q", got)
 	}
 }

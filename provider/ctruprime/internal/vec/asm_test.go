@@ -2,10 +2,6 @@ package vec
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"go/types"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,6 +80,7 @@ func routines(t *testing.T) []*routine {
 var (
 	upperRegister = regexp.MustCompile(`^[XYZ](1[6-9]|[23][0-9])$|^Z|^K[0-7]$`)
 	plainRegister = regexp.MustCompile(`^(AX|BX|CX|DX|SI|DI|BP|R[0-9]+|[XYZ][0-9]+|K[0-7])$`)
+	stackSlot     = regexp.MustCompile(`^[0-9]*\(SP\)$`)
 )
 
 // TestRoutinesEndClean requires VZEROUPPER before each RET: with the upper halves
@@ -115,7 +112,8 @@ func TestRoutinesEndClean(t *testing.T) {
 }
 
 // secrets follows secrets through a routine. What it loads from memory is secret,
-// wherever that is; its arguments are not.
+// wherever that is, and not its arguments. Words of its stack are followed like
+// registers.
 type secrets map[string]bool
 
 // flags is the register that comparisons set.
@@ -135,7 +133,7 @@ func canonical(register string) string {
 // step applies an instruction and returns what is wrong with it.
 func (s secrets) step(x instruction) error {
 	for _, o := range x.operands {
-		if !strings.HasSuffix(o, ")") {
+		if !isMemory(o) {
 			continue
 		}
 		for _, r := range registerPattern.FindAllString(o, -1) {
@@ -161,10 +159,10 @@ func (s secrets) step(x instruction) error {
 		last := i == len(x.operands)-1
 		switch {
 		case strings.HasPrefix(o, "$"), strings.HasSuffix(o, "(FP)"):
-		case strings.HasSuffix(o, ")"):
+		case isMemory(o):
 			// Address arithmetic reads no memory, nor does a store.
 			secret = secret || x.op != "LEAQ" && !(last && len(x.operands) > 1)
-		case !plainRegister.MatchString(o):
+		case !isPlace(o):
 			return fmt.Errorf("%v: unknown operand %s", x, o)
 		case !last || len(x.operands) == 1 || readsDestination(x):
 			secret = secret || s[canonical(o)]
@@ -177,7 +175,7 @@ func (s secrets) step(x instruction) error {
 	if clears(x) {
 		secret = false
 	}
-	if plainRegister.MatchString(target) && !strings.HasPrefix(x.op, "CMP") && !strings.HasPrefix(x.op, "TEST") {
+	if isPlace(target) && !strings.HasPrefix(x.op, "CMP") && !strings.HasPrefix(x.op, "TEST") {
 		s[canonical(target)] = secret
 	}
 	if setsFlags(x) {
@@ -186,10 +184,18 @@ func (s secrets) step(x instruction) error {
 	return nil
 }
 
+// isPlace is true for what secrets are followed through.
+func isPlace(operand string) bool {
+	return plainRegister.MatchString(operand) || stackSlot.MatchString(operand)
+}
+
+// isMemory is true for memory elsewhere.
+func isMemory(operand string) bool { return strings.HasSuffix(operand, ")") && !isPlace(operand) }
+
 // readsDestination is true for integer instructions of two operands and for
 // vector instructions that accumulate.
 func readsDestination(x instruction) bool {
-	if strings.HasPrefix(x.op, "VPTERNLOG") {
+	if strings.HasPrefix(x.op, "VPTERNLOG") || strings.HasPrefix(x.op, "VPDP") {
 		return true
 	}
 	return !strings.HasPrefix(x.op, "V") && !strings.HasPrefix(x.op, "MOV") && x.op != "LEAQ"
@@ -272,7 +278,7 @@ func TestRoutinesAreConstantTime(t *testing.T) {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	}
-	for _, name := range []string{"permuteAVX512", "forward3", "pointwise5", "divide", "decode", "compress10"} {
+	for _, name := range []string{"permuteAVX512", "permuteAVX2", "permuteOne", "forward3", "pointwise5", "pointwise5VNNI", "divide", "divideAVX512", "decode", "compress10"} {
 		if !names[name] {
 			t.Errorf("%s has not been checked", name)
 		}
@@ -291,6 +297,8 @@ func TestLeaksAreFound(t *testing.T) {
 		{"a branch on a vector's mask", "MOVQ in+0(FP), AX\nVMOVDQU (AX), Y1\nVPMOVMSKB Y1, CX\nANDQ $1, CX\nJNE end\nend:\nRET", true},
 		{"a branch on a vector of AVX-512", "MOVQ in+0(FP), AX\nVMOVDQU64 (AX), Z17\nVPXORQ Z17, Z16, Z16\nVMOVQ X16, CX\nDECQ CX\nJNE end\nend:\nRET", true},
 		{"a leak in the second round of a loop", "MOVQ in+0(FP), AX\nXORQ CX, CX\nround:\nINCQ CX\nJNE next\nnext:\nMOVQ (AX), CX\nJMP round\nRET", true},
+		{"a secret by way of the stack", "MOVQ in+0(FP), AX\nMOVQ (AX), CX\nMOVQ CX, 8(SP)\nMOVQ 8(SP), DX\nMOVQ (AX)(DX*1), DX\nRET", true},
+		{"a count on the stack", "MOVQ n+0(FP), AX\nMOVQ AX, (SP)\nround:\nMOVQ (SP), CX\nDECQ CX\nMOVQ CX, (SP)\nJNE round\nRET", false},
 		{"a loop over a public count", "MOVQ in+0(FP), AX\nMOVQ n+8(FP), CX\nround:\nVMOVDQU (AX), Y1\nVMOVDQU Y1, (AX)\nADDQ $32, AX\nDECQ CX\nJNE round\nRET", false},
 		{"a secret that is overwritten", "MOVQ in+0(FP), AX\nMOVQ (AX), CX\nXORQ CX, CX\nMOVQ (AX)(CX*1), DX\nRET", false},
 	} {
@@ -299,46 +307,4 @@ func TestLeaksAreFound(t *testing.T) {
 			t.Errorf("%s: got %v", c.what, err)
 		}
 	}
-}
-
-// TestCallsEndClean requires clearUpper after each call of circl's permutation,
-// which leaves the upper halves of vector registers in use.
-func TestCallsEndClean(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "keccak.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := 0
-	ast.Inspect(file, func(n ast.Node) bool {
-		block, ok := n.(*ast.BlockStmt)
-		if !ok {
-			return true
-		}
-		for i, s := range block.List {
-			if callee(s) != "k.x4.Permute" {
-				continue
-			}
-			calls++
-			if i+1 == len(block.List) || callee(block.List[i+1]) != "clearUpper" {
-				t.Error("no clearUpper after k.x4.Permute")
-			}
-		}
-		return true
-	})
-	if calls == 0 {
-		t.Error("k.x4.Permute is not called")
-	}
-}
-
-// callee names what a statement calls, if it is a call.
-func callee(s ast.Stmt) string {
-	expression, ok := s.(*ast.ExprStmt)
-	if !ok {
-		return ""
-	}
-	call, ok := expression.X.(*ast.CallExpr)
-	if !ok {
-		return ""
-	}
-	return types.ExprString(call.Fun)
 }

@@ -157,3 +157,11 @@ func (c *Codec) UnpackSecret(f []int16, in []byte, tail *Scratch) bool {
 	clear(f[c.n:])
 	return excess|uint32(in[c.n/2]>>4) == 0
 }
+
+// Difference returns zero if a and b, of the same length of 32 bytes or more, are
+// the same.
+func Difference(a, b []byte) uint64 {
+	last := len(a) - 32
+	_, _ = a[last:], b[last:last+32]
+	return difference(&a[0], &b[0], last)
+}

@@ -70,3 +70,8 @@ func packSecret(out *byte, half *int16, top int, steps int)
 //
 //go:noescape
 func unpackSecret(out *int16, in *byte, top int, limit int, steps int) uint32
+
+// difference returns zero if a and b, of last+32 bytes, are the same. It needs AVX2.
+//
+//go:noescape
+func difference(a *byte, b *byte, last int) uint64

@@ -672,3 +672,31 @@ step:
 	MOVL       AX, ret+40(FP)
 	VZEROUPPER
 	RET
+
+// func difference(a *byte, b *byte, last int) uint64
+// Requires: AVX, AVX2
+TEXT ·difference(SB), NOSPLIT, $0-32
+	MOVQ  a+0(FP), AX
+	MOVQ  b+8(FP), CX
+	MOVQ  last+16(FP), DX
+	XORQ  BX, BX
+	VPXOR Y0, Y0, Y0
+
+vector:
+	VMOVDQU      (AX)(BX*1), Y1
+	VPXOR        (CX)(BX*1), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	ADDQ         $0x00000020, BX
+	CMPQ         BX, DX
+	JLT          vector
+	VMOVDQU      (AX)(DX*1), Y1
+	VPXOR        (CX)(DX*1), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPOR         X0, X1, X1
+	VPSRLDQ      $0x08, X1, X0
+	VPOR         X1, X0, X0
+	VMOVQ        X0, AX
+	MOVQ         AX, ret+24(FP)
+	VZEROUPPER
+	RET

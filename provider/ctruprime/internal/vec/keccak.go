@@ -4,40 +4,51 @@ package vec
 
 import (
 	"encoding/binary"
-
-	"github.com/cloudflare/circl/simd/keccakf1600"
+	"unsafe"
 )
 
 // Keccak4 is four states of Keccak-f[1600] that are permuted together. It must
 // be initialised and not be copied. It is made for inputs of public length.
 type Keccak4 struct {
-	x4    keccakf1600.StateX4
-	state []uint64 // word i of state j is state[4*i+j]
+	state *[100]uint64 // word i of state j is state[4*i+j]
 	wide  bool
 }
 
 // Init makes it ready; avx512 chooses the permutation for AVX-512.
 func (k *Keccak4) Init(avx512 bool) {
-	k.state = k.x4.Initialize(false)
+	const words = len(k.state)
+	buffer := make([]uint64, words+3)
+	// No vector then straddles two cache lines.
+	skip := -uintptr(unsafe.Pointer(&buffer[0])) % (2 * lanes) / 8
+	k.state = (*[words]uint64)(buffer[skip:])
 	k.wide = avx512
 }
 
 // Reset zeroes all four states.
-func (k *Keccak4) Reset() { clear(k.state) }
+func (k *Keccak4) Reset() { clear(k.state[:]) }
 
 // Permute permutes all four states.
 func (k *Keccak4) Permute() {
 	if k.wide {
-		permuteAVX512((*[100]uint64)(k.state), &roundConstants)
+		permuteAVX512(k.state, &roundConstants)
 		return
 	}
-	k.x4.Permute()
-	clearUpper() // circl leaves the upper halves in use
+	permuteAVX2(k.state, &roundConstants)
+}
+
+// PermuteOne permutes one state. The others are permuted too where all four take
+// no longer, and left alone elsewhere.
+func (k *Keccak4) PermuteOne(lane int) {
+	if k.wide {
+		k.Permute()
+		return
+	}
+	permuteOne(&k.state[lane&3], &roundConstants)
 }
 
 // Absorb adds a block to a state. Its length is a multiple of eight.
 func (k *Keccak4) Absorb(lane int, block []byte) {
-	s := (*[100]uint64)(k.state)
+	s := k.state
 	for i := lane & 3; i < len(s) && len(block) >= 8; i += 4 {
 		s[i] ^= binary.LittleEndian.Uint64(block)
 		block = block[8:]
@@ -66,7 +77,7 @@ func (k *Keccak4) Clear(lane int) {
 
 // Squeeze reads from the beginning of a state, up to its 200 bytes.
 func (k *Keccak4) Squeeze(lane int, out []byte) {
-	s := (*[100]uint64)(k.state)
+	s := k.state
 	i := lane & 3
 	for ; i < len(s) && len(out) >= 8; i += 4 {
 		binary.LittleEndian.PutUint64(out, s[i])

@@ -10,7 +10,14 @@ package vec
 //go:noescape
 func permuteAVX512(state *[100]uint64, rounds *[24]uint64)
 
-// clearUpper ends the use of the upper halves of vector registers.
+// permuteAVX2 applies Keccak-f[1600] to four interleaved states: word i of state
+// j is state[4*i+j]. It needs AVX2.
 //
 //go:noescape
-func clearUpper()
+func permuteAVX2(state *[100]uint64, rounds *[24]uint64)
+
+// permuteOne applies Keccak-f[1600] to one of four interleaved states: word i of it
+// is 4*i words behind state. It needs BMI and BMI2.
+//
+//go:noescape
+func permuteOne(state *uint64, rounds *[24]uint64)

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func permuteAVX512(state *[100]uint64, rounds *[24]uint64)
-// Requires: AVX, AVX2, AVX512F, AVX512VL
+// Requires: AVX, AVX512F, AVX512VL
 TEXT ·permuteAVX512(SB), NOSPLIT, $0-16
 	MOVQ      state+0(FP), AX
 	MOVQ      rounds+8(FP), CX
@@ -37,180 +37,1821 @@ TEXT ·permuteAVX512(SB), NOSPLIT, $0-16
 	XORQ      DX, DX
 
 round:
-	VPXORQ       Y0, Y5, Y25
-	VPXORQ       Y10, Y15, Y30
-	VPXORQ       Y20, Y25, Y25
-	VPXORQ       Y30, Y25, Y25
-	VPXORQ       Y1, Y6, Y26
-	VPXORQ       Y11, Y16, Y31
-	VPXORQ       Y21, Y26, Y26
-	VPXORQ       Y31, Y26, Y26
-	VPXORQ       Y2, Y7, Y27
-	VPXORQ       Y12, Y17, Y30
-	VPXORQ       Y22, Y27, Y27
-	VPXORQ       Y30, Y27, Y27
-	VPXORQ       Y3, Y8, Y28
-	VPXORQ       Y13, Y18, Y31
-	VPXORQ       Y23, Y28, Y28
-	VPXORQ       Y31, Y28, Y28
-	VPXORQ       Y4, Y9, Y29
-	VPXORQ       Y14, Y19, Y30
-	VPXORQ       Y24, Y29, Y29
-	VPXORQ       Y30, Y29, Y29
-	VPROLQ       $0x01, Y26, Y30
-	VPXORQ       Y29, Y30, Y30
-	VPROLQ       $0x01, Y28, Y31
-	VPXORQ       Y26, Y31, Y31
-	VPROLQ       $0x01, Y27, Y26
-	VPXORQ       Y25, Y26, Y26
-	VPROLQ       $0x01, Y29, Y29
-	VPXORQ       Y27, Y29, Y29
-	VPROLQ       $0x01, Y25, Y25
-	VPXORQ       Y28, Y25, Y25
-	VPXORQ       Y30, Y0, Y0
-	VPXORQ       Y30, Y5, Y5
-	VPXORQ       Y30, Y10, Y10
-	VPXORQ       Y30, Y15, Y15
-	VPXORQ       Y30, Y20, Y20
-	VPROLQ       $0x24, Y5, Y5
-	VPROLQ       $0x03, Y10, Y10
-	VPROLQ       $0x29, Y15, Y15
-	VPROLQ       $0x12, Y20, Y20
-	VPXORQ       Y31, Y2, Y2
-	VPXORQ       Y31, Y7, Y7
-	VPXORQ       Y31, Y12, Y12
-	VPXORQ       Y31, Y17, Y17
-	VPXORQ       Y31, Y22, Y22
-	VPROLQ       $0x3e, Y2, Y2
-	VPROLQ       $0x06, Y7, Y7
-	VPROLQ       $0x2b, Y12, Y12
-	VPROLQ       $0x0f, Y17, Y17
-	VPROLQ       $0x3d, Y22, Y22
-	VPXORQ       Y26, Y1, Y1
-	VPXORQ       Y26, Y6, Y6
-	VPXORQ       Y26, Y11, Y11
-	VPXORQ       Y26, Y16, Y16
-	VPXORQ       Y26, Y21, Y21
-	VPROLQ       $0x01, Y1, Y1
-	VPROLQ       $0x2c, Y6, Y6
-	VPROLQ       $0x0a, Y11, Y11
-	VPROLQ       $0x2d, Y16, Y16
-	VPROLQ       $0x02, Y21, Y21
-	VPXORQ       Y29, Y3, Y3
-	VPXORQ       Y29, Y8, Y8
-	VPXORQ       Y29, Y13, Y13
-	VPXORQ       Y29, Y18, Y18
-	VPXORQ       Y29, Y23, Y23
-	VPROLQ       $0x1c, Y3, Y3
-	VPROLQ       $0x37, Y8, Y8
-	VPROLQ       $0x19, Y13, Y13
-	VPROLQ       $0x15, Y18, Y18
-	VPROLQ       $0x38, Y23, Y23
-	VPXORQ       Y25, Y4, Y4
-	VPXORQ       Y25, Y9, Y9
-	VPXORQ       Y25, Y14, Y14
-	VPXORQ       Y25, Y19, Y19
-	VPXORQ       Y25, Y24, Y24
-	VPROLQ       $0x1b, Y4, Y4
-	VPROLQ       $0x14, Y9, Y9
-	VPROLQ       $0x27, Y14, Y14
-	VPROLQ       $0x08, Y19, Y19
-	VPROLQ       $0x0e, Y24, Y24
-	VMOVDQA64    Y0, Y25
-	VMOVDQA64    Y6, Y26
-	VPTERNLOGQ   $0xd2, Y12, Y6, Y0
-	VPTERNLOGQ   $0xd2, Y18, Y12, Y6
-	VPTERNLOGQ   $0xd2, Y24, Y18, Y12
-	VPTERNLOGQ   $0xd2, Y25, Y24, Y18
-	VPTERNLOGQ   $0xd2, Y26, Y25, Y24
-	VMOVDQA64    Y3, Y27
-	VMOVDQA64    Y9, Y28
-	VPTERNLOGQ   $0xd2, Y10, Y9, Y3
-	VPTERNLOGQ   $0xd2, Y16, Y10, Y9
-	VPTERNLOGQ   $0xd2, Y22, Y16, Y10
-	VPTERNLOGQ   $0xd2, Y27, Y22, Y16
-	VPTERNLOGQ   $0xd2, Y28, Y27, Y22
-	VMOVDQA64    Y1, Y29
-	VMOVDQA64    Y7, Y30
-	VPTERNLOGQ   $0xd2, Y13, Y7, Y1
-	VPTERNLOGQ   $0xd2, Y19, Y13, Y7
-	VPTERNLOGQ   $0xd2, Y20, Y19, Y13
-	VPTERNLOGQ   $0xd2, Y29, Y20, Y19
-	VPTERNLOGQ   $0xd2, Y30, Y29, Y20
-	VMOVDQA64    Y4, Y25
-	VMOVDQA64    Y5, Y26
-	VPTERNLOGQ   $0xd2, Y11, Y5, Y4
-	VPTERNLOGQ   $0xd2, Y17, Y11, Y5
-	VPTERNLOGQ   $0xd2, Y23, Y17, Y11
-	VPTERNLOGQ   $0xd2, Y25, Y23, Y17
-	VPTERNLOGQ   $0xd2, Y26, Y25, Y23
-	VMOVDQA64    Y2, Y27
-	VMOVDQA64    Y8, Y28
-	VPTERNLOGQ   $0xd2, Y14, Y8, Y2
-	VPTERNLOGQ   $0xd2, Y15, Y14, Y8
-	VPTERNLOGQ   $0xd2, Y21, Y15, Y14
-	VPTERNLOGQ   $0xd2, Y27, Y21, Y15
-	VPTERNLOGQ   $0xd2, Y28, Y27, Y21
-	VMOVDQA64    Y1, Y25
-	VMOVDQA64    Y6, Y1
-	VMOVDQA64    Y9, Y6
-	VMOVDQA64    Y22, Y9
-	VMOVDQA64    Y14, Y22
-	VMOVDQA64    Y20, Y14
-	VMOVDQA64    Y2, Y20
-	VMOVDQA64    Y12, Y2
-	VMOVDQA64    Y13, Y12
-	VMOVDQA64    Y19, Y13
-	VMOVDQA64    Y23, Y19
-	VMOVDQA64    Y15, Y23
-	VMOVDQA64    Y4, Y15
-	VMOVDQA64    Y24, Y4
-	VMOVDQA64    Y21, Y24
-	VMOVDQA64    Y8, Y21
-	VMOVDQA64    Y16, Y8
-	VMOVDQA64    Y5, Y16
-	VMOVDQA64    Y3, Y5
-	VMOVDQA64    Y18, Y3
-	VMOVDQA64    Y17, Y18
-	VMOVDQA64    Y11, Y17
-	VMOVDQA64    Y7, Y11
-	VMOVDQA64    Y10, Y7
-	VMOVDQA64    Y25, Y10
-	VPBROADCASTQ (CX)(DX*8), Y25
-	VPXORQ       Y25, Y0, Y0
-	INCQ         DX
-	CMPQ         DX, $0x18
-	JNE          round
-	VMOVDQU64    Y0, (AX)
-	VMOVDQU64    Y1, 32(AX)
-	VMOVDQU64    Y2, 64(AX)
-	VMOVDQU64    Y3, 96(AX)
-	VMOVDQU64    Y4, 128(AX)
-	VMOVDQU64    Y5, 160(AX)
-	VMOVDQU64    Y6, 192(AX)
-	VMOVDQU64    Y7, 224(AX)
-	VMOVDQU64    Y8, 256(AX)
-	VMOVDQU64    Y9, 288(AX)
-	VMOVDQU64    Y10, 320(AX)
-	VMOVDQU64    Y11, 352(AX)
-	VMOVDQU64    Y12, 384(AX)
-	VMOVDQU64    Y13, 416(AX)
-	VMOVDQU64    Y14, 448(AX)
-	VMOVDQU64    Y15, 480(AX)
-	VMOVDQU64    Y16, 512(AX)
-	VMOVDQU64    Y17, 544(AX)
-	VMOVDQU64    Y18, 576(AX)
-	VMOVDQU64    Y19, 608(AX)
-	VMOVDQU64    Y20, 640(AX)
-	VMOVDQU64    Y21, 672(AX)
-	VMOVDQU64    Y22, 704(AX)
-	VMOVDQU64    Y23, 736(AX)
-	VMOVDQU64    Y24, 768(AX)
+	VPXORQ      Y0, Y5, Y25
+	VPTERNLOGQ  $0x96, Y10, Y15, Y25
+	VPXORQ      Y20, Y25, Y25
+	VPXORQ      Y1, Y6, Y26
+	VPTERNLOGQ  $0x96, Y11, Y16, Y26
+	VPXORQ      Y21, Y26, Y26
+	VPXORQ      Y2, Y7, Y27
+	VPTERNLOGQ  $0x96, Y12, Y17, Y27
+	VPXORQ      Y22, Y27, Y27
+	VPXORQ      Y3, Y8, Y28
+	VPTERNLOGQ  $0x96, Y13, Y18, Y28
+	VPXORQ      Y23, Y28, Y28
+	VPXORQ      Y4, Y9, Y29
+	VPTERNLOGQ  $0x96, Y14, Y19, Y29
+	VPXORQ      Y24, Y29, Y29
+	VPROLQ      $0x01, Y26, Y30
+	VPXORQ      Y29, Y30, Y30
+	VPROLQ      $0x01, Y28, Y31
+	VPXORQ      Y26, Y31, Y31
+	VPROLQ      $0x01, Y25, Y26
+	VPXORQ      Y28, Y26, Y26
+	VPROLQ      $0x01, Y27, Y28
+	VPXORQ      Y25, Y28, Y28
+	VPROLQ      $0x01, Y29, Y25
+	VPXORQ      Y27, Y25, Y25
+	VPXORQ      Y30, Y0, Y0
+	VPXORQ      Y28, Y6, Y6
+	VPXORQ      Y31, Y12, Y12
+	VPXORQ      Y25, Y18, Y18
+	VPXORQ      Y26, Y24, Y24
+	VPROLQ      $0x2c, Y6, Y6
+	VPROLQ      $0x2b, Y12, Y12
+	VPROLQ      $0x15, Y18, Y18
+	VPROLQ      $0x0e, Y24, Y24
+	VPXORQ      Y25, Y3, Y3
+	VPXORQ      Y26, Y9, Y9
+	VPXORQ      Y30, Y10, Y10
+	VPXORQ      Y28, Y16, Y16
+	VPXORQ      Y31, Y22, Y22
+	VPROLQ      $0x1c, Y3, Y3
+	VPROLQ      $0x14, Y9, Y9
+	VPROLQ      $0x03, Y10, Y10
+	VPROLQ      $0x2d, Y16, Y16
+	VPROLQ      $0x3d, Y22, Y22
+	VMOVDQA64   Y0, Y27
+	VMOVDQA64   Y6, Y29
+	VPTERNLOGQ  $0xd2, Y12, Y6, Y0
+	VPTERNLOGQ  $0xd2, Y18, Y12, Y6
+	VPTERNLOGQ  $0xd2, Y24, Y18, Y12
+	VPTERNLOGQ  $0xd2, Y27, Y24, Y18
+	VPTERNLOGQ  $0xd2, Y29, Y27, Y24
+	VPXORQ      Y28, Y1, Y1
+	VPXORQ      Y31, Y7, Y7
+	VPXORQ      Y25, Y13, Y13
+	VPXORQ      Y26, Y19, Y19
+	VPXORQ      Y30, Y20, Y20
+	VPROLQ      $0x01, Y1, Y1
+	VPROLQ      $0x06, Y7, Y7
+	VPROLQ      $0x19, Y13, Y13
+	VPROLQ      $0x08, Y19, Y19
+	VPROLQ      $0x12, Y20, Y20
+	VMOVDQA64   Y3, Y27
+	VMOVDQA64   Y9, Y29
+	VPTERNLOGQ  $0xd2, Y10, Y9, Y3
+	VPTERNLOGQ  $0xd2, Y16, Y10, Y9
+	VPTERNLOGQ  $0xd2, Y22, Y16, Y10
+	VPTERNLOGQ  $0xd2, Y27, Y22, Y16
+	VPTERNLOGQ  $0xd2, Y29, Y27, Y22
+	VPXORQ      Y26, Y4, Y4
+	VPXORQ      Y30, Y5, Y5
+	VPXORQ      Y28, Y11, Y11
+	VPXORQ      Y31, Y17, Y17
+	VPXORQ      Y25, Y23, Y23
+	VPROLQ      $0x1b, Y4, Y4
+	VPROLQ      $0x24, Y5, Y5
+	VPROLQ      $0x0a, Y11, Y11
+	VPROLQ      $0x0f, Y17, Y17
+	VPROLQ      $0x38, Y23, Y23
+	VMOVDQA64   Y1, Y27
+	VMOVDQA64   Y7, Y29
+	VPTERNLOGQ  $0xd2, Y13, Y7, Y1
+	VPTERNLOGQ  $0xd2, Y19, Y13, Y7
+	VPTERNLOGQ  $0xd2, Y20, Y19, Y13
+	VPTERNLOGQ  $0xd2, Y27, Y20, Y19
+	VPTERNLOGQ  $0xd2, Y29, Y27, Y20
+	VPXORQ      Y31, Y2, Y2
+	VPXORQ      Y25, Y8, Y8
+	VPXORQ      Y26, Y14, Y14
+	VPXORQ      Y30, Y15, Y15
+	VPXORQ      Y28, Y21, Y21
+	VPROLQ      $0x3e, Y2, Y2
+	VPROLQ      $0x37, Y8, Y8
+	VPROLQ      $0x27, Y14, Y14
+	VPROLQ      $0x29, Y15, Y15
+	VPROLQ      $0x02, Y21, Y21
+	VMOVDQA64   Y4, Y27
+	VMOVDQA64   Y5, Y29
+	VPTERNLOGQ  $0xd2, Y11, Y5, Y4
+	VPTERNLOGQ  $0xd2, Y17, Y11, Y5
+	VPTERNLOGQ  $0xd2, Y23, Y17, Y11
+	VPTERNLOGQ  $0xd2, Y27, Y23, Y17
+	VPTERNLOGQ  $0xd2, Y29, Y27, Y23
+	VMOVDQA64   Y2, Y27
+	VMOVDQA64   Y8, Y29
+	VPTERNLOGQ  $0xd2, Y14, Y8, Y2
+	VPTERNLOGQ  $0xd2, Y15, Y14, Y8
+	VPTERNLOGQ  $0xd2, Y21, Y15, Y14
+	VPTERNLOGQ  $0xd2, Y27, Y21, Y15
+	VPTERNLOGQ  $0xd2, Y29, Y27, Y21
+	VMOVDQA64   Y1, Y27
+	VMOVDQA64   Y6, Y1
+	VMOVDQA64   Y9, Y6
+	VMOVDQA64   Y22, Y9
+	VMOVDQA64   Y14, Y22
+	VMOVDQA64   Y20, Y14
+	VMOVDQA64   Y2, Y20
+	VMOVDQA64   Y12, Y2
+	VMOVDQA64   Y13, Y12
+	VMOVDQA64   Y19, Y13
+	VMOVDQA64   Y23, Y19
+	VMOVDQA64   Y15, Y23
+	VMOVDQA64   Y4, Y15
+	VMOVDQA64   Y24, Y4
+	VMOVDQA64   Y21, Y24
+	VMOVDQA64   Y8, Y21
+	VMOVDQA64   Y16, Y8
+	VMOVDQA64   Y5, Y16
+	VMOVDQA64   Y3, Y5
+	VMOVDQA64   Y18, Y3
+	VMOVDQA64   Y17, Y18
+	VMOVDQA64   Y11, Y17
+	VMOVDQA64   Y7, Y11
+	VMOVDQA64   Y10, Y7
+	VMOVDQA64   Y27, Y10
+	VPXORQ.BCST (CX)(DX*8), Y0, Y0
+	INCQ        DX
+	CMPQ        DX, $0x18
+	JNE         round
+	VMOVDQU64   Y0, (AX)
+	VMOVDQU64   Y1, 32(AX)
+	VMOVDQU64   Y2, 64(AX)
+	VMOVDQU64   Y3, 96(AX)
+	VMOVDQU64   Y4, 128(AX)
+	VMOVDQU64   Y5, 160(AX)
+	VMOVDQU64   Y6, 192(AX)
+	VMOVDQU64   Y7, 224(AX)
+	VMOVDQU64   Y8, 256(AX)
+	VMOVDQU64   Y9, 288(AX)
+	VMOVDQU64   Y10, 320(AX)
+	VMOVDQU64   Y11, 352(AX)
+	VMOVDQU64   Y12, 384(AX)
+	VMOVDQU64   Y13, 416(AX)
+	VMOVDQU64   Y14, 448(AX)
+	VMOVDQU64   Y15, 480(AX)
+	VMOVDQU64   Y16, 512(AX)
+	VMOVDQU64   Y17, 544(AX)
+	VMOVDQU64   Y18, 576(AX)
+	VMOVDQU64   Y19, 608(AX)
+	VMOVDQU64   Y20, 640(AX)
+	VMOVDQU64   Y21, 672(AX)
+	VMOVDQU64   Y22, 704(AX)
+	VMOVDQU64   Y23, 736(AX)
+	VMOVDQU64   Y24, 768(AX)
 	VZEROUPPER
 	RET
 
-// func clearUpper()
-// Requires: AVX
-TEXT ·clearUpper(SB), NOSPLIT, $0
+DATA constant0<>+0(SB)/8, $0x0605040302010007
+DATA constant0<>+8(SB)/8, $0x0e0d0c0b0a09080f
+DATA constant0<>+16(SB)/8, $0x1615141312111017
+DATA constant0<>+24(SB)/8, $0x1e1d1c1b1a19181f
+GLOBL constant0<>(SB), RODATA|NOPTR, $32
+
+DATA constant1<>+0(SB)/8, $0x0007060504030201
+DATA constant1<>+8(SB)/8, $0x080f0e0d0c0b0a09
+DATA constant1<>+16(SB)/8, $0x1017161514131211
+DATA constant1<>+24(SB)/8, $0x181f1e1d1c1b1a19
+GLOBL constant1<>(SB), RODATA|NOPTR, $32
+
+// func permuteAVX2(state *[100]uint64, rounds *[24]uint64)
+// Requires: AVX, AVX2
+TEXT ·permuteAVX2(SB), NOSPLIT, $0-16
+	MOVQ    state+0(FP), AX
+	MOVQ    rounds+8(FP), CX
+	VMOVDQU (AX), Y0
+	VPXOR   160(AX), Y0, Y0
+	VPXOR   320(AX), Y0, Y0
+	VPXOR   480(AX), Y0, Y0
+	VPXOR   640(AX), Y0, Y0
+	VMOVDQU 32(AX), Y1
+	VPXOR   192(AX), Y1, Y1
+	VPXOR   352(AX), Y1, Y1
+	VPXOR   512(AX), Y1, Y1
+	VPXOR   672(AX), Y1, Y1
+	VMOVDQU 64(AX), Y2
+	VPXOR   224(AX), Y2, Y2
+	VPXOR   384(AX), Y2, Y2
+	VPXOR   544(AX), Y2, Y2
+	VPXOR   704(AX), Y2, Y2
+	VMOVDQU 96(AX), Y3
+	VPXOR   256(AX), Y3, Y3
+	VPXOR   416(AX), Y3, Y3
+	VPXOR   576(AX), Y3, Y3
+	VPXOR   736(AX), Y3, Y3
+	VMOVDQU 128(AX), Y4
+	VPXOR   288(AX), Y4, Y4
+	VPXOR   448(AX), Y4, Y4
+	VPXOR   608(AX), Y4, Y4
+	VPXOR   768(AX), Y4, Y4
+	XORQ    DX, DX
+
+four:
+	VPADDQ       Y1, Y1, Y15
+	VPSRLQ       $0x3f, Y1, Y10
+	VPXOR        Y4, Y15, Y15
+	VPXOR        Y15, Y10, Y10
+	VPADDQ       Y2, Y2, Y15
+	VPSRLQ       $0x3f, Y2, Y11
+	VPXOR        Y0, Y15, Y15
+	VPXOR        Y15, Y11, Y11
+	VPADDQ       Y3, Y3, Y15
+	VPSRLQ       $0x3f, Y3, Y12
+	VPXOR        Y1, Y15, Y15
+	VPXOR        Y15, Y12, Y12
+	VPADDQ       Y4, Y4, Y15
+	VPSRLQ       $0x3f, Y4, Y13
+	VPXOR        Y2, Y15, Y15
+	VPXOR        Y15, Y13, Y13
+	VPADDQ       Y0, Y0, Y15
+	VPSRLQ       $0x3f, Y0, Y14
+	VPXOR        Y3, Y15, Y15
+	VPXOR        Y15, Y14, Y14
+	VPXOR        (AX), Y10, Y5
+	VPXOR        192(AX), Y11, Y6
+	VPSLLQ       $0x2c, Y6, Y15
+	VPSRLQ       $0x14, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        384(AX), Y12, Y7
+	VPSLLQ       $0x2b, Y7, Y15
+	VPSRLQ       $0x15, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        576(AX), Y13, Y8
+	VPSLLQ       $0x15, Y8, Y15
+	VPSRLQ       $0x2b, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        768(AX), Y14, Y9
+	VPSLLQ       $0x0e, Y9, Y15
+	VPSRLQ       $0x32, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y0
+	VPXOR        Y5, Y0, Y0
+	VPBROADCASTQ (CX)(DX*8), Y15
+	VPXOR        Y15, Y0, Y0
+	VMOVDQU      Y0, (AX)
+	VPANDN       Y8, Y7, Y1
+	VPXOR        Y6, Y1, Y1
+	VMOVDQU      Y1, 192(AX)
+	VPANDN       Y9, Y8, Y2
+	VPXOR        Y7, Y2, Y2
+	VMOVDQU      Y2, 384(AX)
+	VPANDN       Y5, Y9, Y3
+	VPXOR        Y8, Y3, Y3
+	VMOVDQU      Y3, 576(AX)
+	VPANDN       Y6, Y5, Y4
+	VPXOR        Y9, Y4, Y4
+	VMOVDQU      Y4, 768(AX)
+	VPXOR        96(AX), Y13, Y5
+	VPSLLQ       $0x1c, Y5, Y15
+	VPSRLQ       $0x24, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        288(AX), Y14, Y6
+	VPSLLQ       $0x14, Y6, Y15
+	VPSRLQ       $0x2c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        320(AX), Y10, Y7
+	VPSLLQ       $0x03, Y7, Y15
+	VPSRLQ       $0x3d, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        512(AX), Y11, Y8
+	VPSLLQ       $0x2d, Y8, Y15
+	VPSRLQ       $0x13, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        704(AX), Y12, Y9
+	VPSLLQ       $0x3d, Y9, Y15
+	VPSRLQ       $0x03, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 320(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 512(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 704(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 96(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 288(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        32(AX), Y11, Y5
+	VPSLLQ       $0x01, Y5, Y15
+	VPSRLQ       $0x3f, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        224(AX), Y12, Y6
+	VPSLLQ       $0x06, Y6, Y15
+	VPSRLQ       $0x3a, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        416(AX), Y13, Y7
+	VPSLLQ       $0x19, Y7, Y15
+	VPSRLQ       $0x27, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        608(AX), Y14, Y8
+	VPSHUFB      constant0<>+0(SB), Y8, Y8
+	VPXOR        640(AX), Y10, Y9
+	VPSLLQ       $0x12, Y9, Y15
+	VPSRLQ       $0x2e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 640(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 32(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 224(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 416(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 608(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        128(AX), Y14, Y5
+	VPSLLQ       $0x1b, Y5, Y15
+	VPSRLQ       $0x25, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        160(AX), Y10, Y6
+	VPSLLQ       $0x24, Y6, Y15
+	VPSRLQ       $0x1c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        352(AX), Y11, Y7
+	VPSLLQ       $0x0a, Y7, Y15
+	VPSRLQ       $0x36, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        544(AX), Y12, Y8
+	VPSLLQ       $0x0f, Y8, Y15
+	VPSRLQ       $0x31, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        736(AX), Y13, Y9
+	VPSHUFB      constant1<>+0(SB), Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 160(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 352(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 544(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 736(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 128(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        64(AX), Y12, Y5
+	VPSLLQ       $0x3e, Y5, Y15
+	VPSRLQ       $0x02, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        256(AX), Y13, Y6
+	VPSLLQ       $0x37, Y6, Y15
+	VPSRLQ       $0x09, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        448(AX), Y14, Y7
+	VPSLLQ       $0x27, Y7, Y15
+	VPSRLQ       $0x19, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        480(AX), Y10, Y8
+	VPSLLQ       $0x29, Y8, Y15
+	VPSRLQ       $0x17, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        672(AX), Y11, Y9
+	VPSLLQ       $0x02, Y9, Y15
+	VPSRLQ       $0x3e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 480(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 672(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 64(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 256(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 448(AX)
+	VPXOR        Y15, Y4, Y4
+	VPADDQ       Y1, Y1, Y15
+	VPSRLQ       $0x3f, Y1, Y10
+	VPXOR        Y4, Y15, Y15
+	VPXOR        Y15, Y10, Y10
+	VPADDQ       Y2, Y2, Y15
+	VPSRLQ       $0x3f, Y2, Y11
+	VPXOR        Y0, Y15, Y15
+	VPXOR        Y15, Y11, Y11
+	VPADDQ       Y3, Y3, Y15
+	VPSRLQ       $0x3f, Y3, Y12
+	VPXOR        Y1, Y15, Y15
+	VPXOR        Y15, Y12, Y12
+	VPADDQ       Y4, Y4, Y15
+	VPSRLQ       $0x3f, Y4, Y13
+	VPXOR        Y2, Y15, Y15
+	VPXOR        Y15, Y13, Y13
+	VPADDQ       Y0, Y0, Y15
+	VPSRLQ       $0x3f, Y0, Y14
+	VPXOR        Y3, Y15, Y15
+	VPXOR        Y15, Y14, Y14
+	VPXOR        (AX), Y10, Y5
+	VPXOR        512(AX), Y11, Y6
+	VPSLLQ       $0x2c, Y6, Y15
+	VPSRLQ       $0x14, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        224(AX), Y12, Y7
+	VPSLLQ       $0x2b, Y7, Y15
+	VPSRLQ       $0x15, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        736(AX), Y13, Y8
+	VPSLLQ       $0x15, Y8, Y15
+	VPSRLQ       $0x2b, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        448(AX), Y14, Y9
+	VPSLLQ       $0x0e, Y9, Y15
+	VPSRLQ       $0x32, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y0
+	VPXOR        Y5, Y0, Y0
+	VPBROADCASTQ 8(CX)(DX*8), Y15
+	VPXOR        Y15, Y0, Y0
+	VMOVDQU      Y0, (AX)
+	VPANDN       Y8, Y7, Y1
+	VPXOR        Y6, Y1, Y1
+	VMOVDQU      Y1, 512(AX)
+	VPANDN       Y9, Y8, Y2
+	VPXOR        Y7, Y2, Y2
+	VMOVDQU      Y2, 224(AX)
+	VPANDN       Y5, Y9, Y3
+	VPXOR        Y8, Y3, Y3
+	VMOVDQU      Y3, 736(AX)
+	VPANDN       Y6, Y5, Y4
+	VPXOR        Y9, Y4, Y4
+	VMOVDQU      Y4, 448(AX)
+	VPXOR        576(AX), Y13, Y5
+	VPSLLQ       $0x1c, Y5, Y15
+	VPSRLQ       $0x24, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        288(AX), Y14, Y6
+	VPSLLQ       $0x14, Y6, Y15
+	VPSRLQ       $0x2c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        640(AX), Y10, Y7
+	VPSLLQ       $0x03, Y7, Y15
+	VPSRLQ       $0x3d, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        352(AX), Y11, Y8
+	VPSLLQ       $0x2d, Y8, Y15
+	VPSRLQ       $0x13, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        64(AX), Y12, Y9
+	VPSLLQ       $0x3d, Y9, Y15
+	VPSRLQ       $0x03, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 640(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 352(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 64(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 576(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 288(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        192(AX), Y11, Y5
+	VPSLLQ       $0x01, Y5, Y15
+	VPSRLQ       $0x3f, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        704(AX), Y12, Y6
+	VPSLLQ       $0x06, Y6, Y15
+	VPSRLQ       $0x3a, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        416(AX), Y13, Y7
+	VPSLLQ       $0x19, Y7, Y15
+	VPSRLQ       $0x27, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        128(AX), Y14, Y8
+	VPSHUFB      constant0<>+0(SB), Y8, Y8
+	VPXOR        480(AX), Y10, Y9
+	VPSLLQ       $0x12, Y9, Y15
+	VPSRLQ       $0x2e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 480(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 192(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 704(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 416(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 128(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        768(AX), Y14, Y5
+	VPSLLQ       $0x1b, Y5, Y15
+	VPSRLQ       $0x25, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        320(AX), Y10, Y6
+	VPSLLQ       $0x24, Y6, Y15
+	VPSRLQ       $0x1c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        32(AX), Y11, Y7
+	VPSLLQ       $0x0a, Y7, Y15
+	VPSRLQ       $0x36, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        544(AX), Y12, Y8
+	VPSLLQ       $0x0f, Y8, Y15
+	VPSRLQ       $0x31, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        256(AX), Y13, Y9
+	VPSHUFB      constant1<>+0(SB), Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 320(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 32(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 544(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 256(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 768(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        384(AX), Y12, Y5
+	VPSLLQ       $0x3e, Y5, Y15
+	VPSRLQ       $0x02, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        96(AX), Y13, Y6
+	VPSLLQ       $0x37, Y6, Y15
+	VPSRLQ       $0x09, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        608(AX), Y14, Y7
+	VPSLLQ       $0x27, Y7, Y15
+	VPSRLQ       $0x19, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        160(AX), Y10, Y8
+	VPSLLQ       $0x29, Y8, Y15
+	VPSRLQ       $0x17, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        672(AX), Y11, Y9
+	VPSLLQ       $0x02, Y9, Y15
+	VPSRLQ       $0x3e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 160(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 672(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 384(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 96(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 608(AX)
+	VPXOR        Y15, Y4, Y4
+	VPADDQ       Y1, Y1, Y15
+	VPSRLQ       $0x3f, Y1, Y10
+	VPXOR        Y4, Y15, Y15
+	VPXOR        Y15, Y10, Y10
+	VPADDQ       Y2, Y2, Y15
+	VPSRLQ       $0x3f, Y2, Y11
+	VPXOR        Y0, Y15, Y15
+	VPXOR        Y15, Y11, Y11
+	VPADDQ       Y3, Y3, Y15
+	VPSRLQ       $0x3f, Y3, Y12
+	VPXOR        Y1, Y15, Y15
+	VPXOR        Y15, Y12, Y12
+	VPADDQ       Y4, Y4, Y15
+	VPSRLQ       $0x3f, Y4, Y13
+	VPXOR        Y2, Y15, Y15
+	VPXOR        Y15, Y13, Y13
+	VPADDQ       Y0, Y0, Y15
+	VPSRLQ       $0x3f, Y0, Y14
+	VPXOR        Y3, Y15, Y15
+	VPXOR        Y15, Y14, Y14
+	VPXOR        (AX), Y10, Y5
+	VPXOR        352(AX), Y11, Y6
+	VPSLLQ       $0x2c, Y6, Y15
+	VPSRLQ       $0x14, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        704(AX), Y12, Y7
+	VPSLLQ       $0x2b, Y7, Y15
+	VPSRLQ       $0x15, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        256(AX), Y13, Y8
+	VPSLLQ       $0x15, Y8, Y15
+	VPSRLQ       $0x2b, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        608(AX), Y14, Y9
+	VPSLLQ       $0x0e, Y9, Y15
+	VPSRLQ       $0x32, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y0
+	VPXOR        Y5, Y0, Y0
+	VPBROADCASTQ 16(CX)(DX*8), Y15
+	VPXOR        Y15, Y0, Y0
+	VMOVDQU      Y0, (AX)
+	VPANDN       Y8, Y7, Y1
+	VPXOR        Y6, Y1, Y1
+	VMOVDQU      Y1, 352(AX)
+	VPANDN       Y9, Y8, Y2
+	VPXOR        Y7, Y2, Y2
+	VMOVDQU      Y2, 704(AX)
+	VPANDN       Y5, Y9, Y3
+	VPXOR        Y8, Y3, Y3
+	VMOVDQU      Y3, 256(AX)
+	VPANDN       Y6, Y5, Y4
+	VPXOR        Y9, Y4, Y4
+	VMOVDQU      Y4, 608(AX)
+	VPXOR        736(AX), Y13, Y5
+	VPSLLQ       $0x1c, Y5, Y15
+	VPSRLQ       $0x24, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        288(AX), Y14, Y6
+	VPSLLQ       $0x14, Y6, Y15
+	VPSRLQ       $0x2c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        480(AX), Y10, Y7
+	VPSLLQ       $0x03, Y7, Y15
+	VPSRLQ       $0x3d, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        32(AX), Y11, Y8
+	VPSLLQ       $0x2d, Y8, Y15
+	VPSRLQ       $0x13, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        384(AX), Y12, Y9
+	VPSLLQ       $0x3d, Y9, Y15
+	VPSRLQ       $0x03, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 480(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 32(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 384(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 736(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 288(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        512(AX), Y11, Y5
+	VPSLLQ       $0x01, Y5, Y15
+	VPSRLQ       $0x3f, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        64(AX), Y12, Y6
+	VPSLLQ       $0x06, Y6, Y15
+	VPSRLQ       $0x3a, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        416(AX), Y13, Y7
+	VPSLLQ       $0x19, Y7, Y15
+	VPSRLQ       $0x27, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        768(AX), Y14, Y8
+	VPSHUFB      constant0<>+0(SB), Y8, Y8
+	VPXOR        160(AX), Y10, Y9
+	VPSLLQ       $0x12, Y9, Y15
+	VPSRLQ       $0x2e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 160(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 512(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 64(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 416(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 768(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        448(AX), Y14, Y5
+	VPSLLQ       $0x1b, Y5, Y15
+	VPSRLQ       $0x25, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        640(AX), Y10, Y6
+	VPSLLQ       $0x24, Y6, Y15
+	VPSRLQ       $0x1c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        192(AX), Y11, Y7
+	VPSLLQ       $0x0a, Y7, Y15
+	VPSRLQ       $0x36, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        544(AX), Y12, Y8
+	VPSLLQ       $0x0f, Y8, Y15
+	VPSRLQ       $0x31, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        96(AX), Y13, Y9
+	VPSHUFB      constant1<>+0(SB), Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 640(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 192(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 544(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 96(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 448(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        224(AX), Y12, Y5
+	VPSLLQ       $0x3e, Y5, Y15
+	VPSRLQ       $0x02, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        576(AX), Y13, Y6
+	VPSLLQ       $0x37, Y6, Y15
+	VPSRLQ       $0x09, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        128(AX), Y14, Y7
+	VPSLLQ       $0x27, Y7, Y15
+	VPSRLQ       $0x19, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        320(AX), Y10, Y8
+	VPSLLQ       $0x29, Y8, Y15
+	VPSRLQ       $0x17, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        672(AX), Y11, Y9
+	VPSLLQ       $0x02, Y9, Y15
+	VPSRLQ       $0x3e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 320(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 672(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 224(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 576(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 128(AX)
+	VPXOR        Y15, Y4, Y4
+	VPADDQ       Y1, Y1, Y15
+	VPSRLQ       $0x3f, Y1, Y10
+	VPXOR        Y4, Y15, Y15
+	VPXOR        Y15, Y10, Y10
+	VPADDQ       Y2, Y2, Y15
+	VPSRLQ       $0x3f, Y2, Y11
+	VPXOR        Y0, Y15, Y15
+	VPXOR        Y15, Y11, Y11
+	VPADDQ       Y3, Y3, Y15
+	VPSRLQ       $0x3f, Y3, Y12
+	VPXOR        Y1, Y15, Y15
+	VPXOR        Y15, Y12, Y12
+	VPADDQ       Y4, Y4, Y15
+	VPSRLQ       $0x3f, Y4, Y13
+	VPXOR        Y2, Y15, Y15
+	VPXOR        Y15, Y13, Y13
+	VPADDQ       Y0, Y0, Y15
+	VPSRLQ       $0x3f, Y0, Y14
+	VPXOR        Y3, Y15, Y15
+	VPXOR        Y15, Y14, Y14
+	VPXOR        (AX), Y10, Y5
+	VPXOR        32(AX), Y11, Y6
+	VPSLLQ       $0x2c, Y6, Y15
+	VPSRLQ       $0x14, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        64(AX), Y12, Y7
+	VPSLLQ       $0x2b, Y7, Y15
+	VPSRLQ       $0x15, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        96(AX), Y13, Y8
+	VPSLLQ       $0x15, Y8, Y15
+	VPSRLQ       $0x2b, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        128(AX), Y14, Y9
+	VPSLLQ       $0x0e, Y9, Y15
+	VPSRLQ       $0x32, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y0
+	VPXOR        Y5, Y0, Y0
+	VPBROADCASTQ 24(CX)(DX*8), Y15
+	VPXOR        Y15, Y0, Y0
+	VMOVDQU      Y0, (AX)
+	VPANDN       Y8, Y7, Y1
+	VPXOR        Y6, Y1, Y1
+	VMOVDQU      Y1, 32(AX)
+	VPANDN       Y9, Y8, Y2
+	VPXOR        Y7, Y2, Y2
+	VMOVDQU      Y2, 64(AX)
+	VPANDN       Y5, Y9, Y3
+	VPXOR        Y8, Y3, Y3
+	VMOVDQU      Y3, 96(AX)
+	VPANDN       Y6, Y5, Y4
+	VPXOR        Y9, Y4, Y4
+	VMOVDQU      Y4, 128(AX)
+	VPXOR        256(AX), Y13, Y5
+	VPSLLQ       $0x1c, Y5, Y15
+	VPSRLQ       $0x24, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        288(AX), Y14, Y6
+	VPSLLQ       $0x14, Y6, Y15
+	VPSRLQ       $0x2c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        160(AX), Y10, Y7
+	VPSLLQ       $0x03, Y7, Y15
+	VPSRLQ       $0x3d, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        192(AX), Y11, Y8
+	VPSLLQ       $0x2d, Y8, Y15
+	VPSRLQ       $0x13, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        224(AX), Y12, Y9
+	VPSLLQ       $0x3d, Y9, Y15
+	VPSRLQ       $0x03, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 160(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 192(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 224(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 256(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 288(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        352(AX), Y11, Y5
+	VPSLLQ       $0x01, Y5, Y15
+	VPSRLQ       $0x3f, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        384(AX), Y12, Y6
+	VPSLLQ       $0x06, Y6, Y15
+	VPSRLQ       $0x3a, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        416(AX), Y13, Y7
+	VPSLLQ       $0x19, Y7, Y15
+	VPSRLQ       $0x27, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        448(AX), Y14, Y8
+	VPSHUFB      constant0<>+0(SB), Y8, Y8
+	VPXOR        320(AX), Y10, Y9
+	VPSLLQ       $0x12, Y9, Y15
+	VPSRLQ       $0x2e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 320(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 352(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 384(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 416(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 448(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        608(AX), Y14, Y5
+	VPSLLQ       $0x1b, Y5, Y15
+	VPSRLQ       $0x25, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        480(AX), Y10, Y6
+	VPSLLQ       $0x24, Y6, Y15
+	VPSRLQ       $0x1c, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        512(AX), Y11, Y7
+	VPSLLQ       $0x0a, Y7, Y15
+	VPSRLQ       $0x36, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        544(AX), Y12, Y8
+	VPSLLQ       $0x0f, Y8, Y15
+	VPSRLQ       $0x31, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        576(AX), Y13, Y9
+	VPSHUFB      constant1<>+0(SB), Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 480(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 512(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 544(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 576(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 608(AX)
+	VPXOR        Y15, Y4, Y4
+	VPXOR        704(AX), Y12, Y5
+	VPSLLQ       $0x3e, Y5, Y15
+	VPSRLQ       $0x02, Y5, Y5
+	VPOR         Y15, Y5, Y5
+	VPXOR        736(AX), Y13, Y6
+	VPSLLQ       $0x37, Y6, Y15
+	VPSRLQ       $0x09, Y6, Y6
+	VPOR         Y15, Y6, Y6
+	VPXOR        768(AX), Y14, Y7
+	VPSLLQ       $0x27, Y7, Y15
+	VPSRLQ       $0x19, Y7, Y7
+	VPOR         Y15, Y7, Y7
+	VPXOR        640(AX), Y10, Y8
+	VPSLLQ       $0x29, Y8, Y15
+	VPSRLQ       $0x17, Y8, Y8
+	VPOR         Y15, Y8, Y8
+	VPXOR        672(AX), Y11, Y9
+	VPSLLQ       $0x02, Y9, Y15
+	VPSRLQ       $0x3e, Y9, Y9
+	VPOR         Y15, Y9, Y9
+	VPANDN       Y7, Y6, Y15
+	VPXOR        Y5, Y15, Y15
+	VMOVDQU      Y15, 640(AX)
+	VPXOR        Y15, Y0, Y0
+	VPANDN       Y8, Y7, Y15
+	VPXOR        Y6, Y15, Y15
+	VMOVDQU      Y15, 672(AX)
+	VPXOR        Y15, Y1, Y1
+	VPANDN       Y9, Y8, Y15
+	VPXOR        Y7, Y15, Y15
+	VMOVDQU      Y15, 704(AX)
+	VPXOR        Y15, Y2, Y2
+	VPANDN       Y5, Y9, Y15
+	VPXOR        Y8, Y15, Y15
+	VMOVDQU      Y15, 736(AX)
+	VPXOR        Y15, Y3, Y3
+	VPANDN       Y6, Y5, Y15
+	VPXOR        Y9, Y15, Y15
+	VMOVDQU      Y15, 768(AX)
+	VPXOR        Y15, Y4, Y4
+	ADDQ         $0x04, DX
+	CMPQ         DX, $0x18
+	JNE          four
+	VZEROUPPER
+	RET
+
+// func permuteOne(state *uint64, rounds *[24]uint64)
+// Requires: AVX, BMI, BMI2
+TEXT ·permuteOne(SB), NOSPLIT, $32-16
+	MOVQ state+0(FP), DI
+	MOVQ rounds+8(FP), BP
+	MOVQ BP, 16(SP)
+	ADDQ $0x000000c0, BP
+	MOVQ BP, 24(SP)
+	MOVQ (DI), AX
+	XORQ 160(DI), AX
+	XORQ 320(DI), AX
+	XORQ 480(DI), AX
+	XORQ 640(DI), AX
+	MOVQ 32(DI), BX
+	XORQ 192(DI), BX
+	XORQ 352(DI), BX
+	XORQ 512(DI), BX
+	XORQ 672(DI), BX
+	MOVQ 64(DI), CX
+	XORQ 224(DI), CX
+	XORQ 384(DI), CX
+	XORQ 544(DI), CX
+	XORQ 704(DI), CX
+	MOVQ 96(DI), DX
+	XORQ 256(DI), DX
+	XORQ 416(DI), DX
+	XORQ 576(DI), DX
+	XORQ 736(DI), DX
+	MOVQ 128(DI), SI
+	XORQ 288(DI), SI
+	XORQ 448(DI), SI
+	XORQ 608(DI), SI
+	XORQ 768(DI), SI
+
+one:
+	MOVQ  16(SP), BP
+	MOVQ  (BP), BP
+	RORXQ $0x3f, SI, R11
+	XORQ  CX, R11
+	MOVQ  R11, (SP)
+	RORXQ $0x3f, AX, R12
+	XORQ  DX, R12
+	MOVQ  R12, 8(SP)
+	RORXQ $0x3f, BX, R13
+	XORQ  SI, R13
+	RORXQ $0x3f, CX, R14
+	XORQ  AX, R14
+	RORXQ $0x3f, DX, R15
+	XORQ  BX, R15
+	MOVQ  (DI), R8
+	XORQ  R13, R8
+	MOVQ  192(DI), R9
+	XORQ  R14, R9
+	ROLQ  $0x2c, R9
+	MOVQ  384(DI), R10
+	XORQ  R15, R10
+	ROLQ  $0x2b, R10
+	XORQ  576(DI), R11
+	ROLQ  $0x15, R11
+	XORQ  768(DI), R12
+	ROLQ  $0x0e, R12
+	ANDNQ R10, R9, AX
+	XORQ  R8, AX
+	XORQ  BP, AX
+	MOVQ  AX, (DI)
+	ANDNQ R11, R10, BX
+	XORQ  R9, BX
+	MOVQ  BX, 192(DI)
+	ANDNQ R12, R11, CX
+	XORQ  R10, CX
+	MOVQ  CX, 384(DI)
+	ANDNQ R8, R12, DX
+	XORQ  R11, DX
+	MOVQ  DX, 576(DI)
+	ANDNQ R9, R8, SI
+	XORQ  R12, SI
+	MOVQ  SI, 768(DI)
+	MOVQ  (SP), R8
+	XORQ  96(DI), R8
+	ROLQ  $0x1c, R8
+	MOVQ  8(SP), R9
+	XORQ  288(DI), R9
+	ROLQ  $0x14, R9
+	MOVQ  320(DI), R10
+	XORQ  R13, R10
+	ROLQ  $0x03, R10
+	MOVQ  512(DI), R11
+	XORQ  R14, R11
+	ROLQ  $0x2d, R11
+	MOVQ  704(DI), R12
+	XORQ  R15, R12
+	ROLQ  $0x3d, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 320(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 512(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 704(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 96(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 288(DI)
+	XORQ  BP, SI
+	MOVQ  32(DI), R8
+	XORQ  R14, R8
+	ROLQ  $0x01, R8
+	MOVQ  224(DI), R9
+	XORQ  R15, R9
+	ROLQ  $0x06, R9
+	MOVQ  (SP), R10
+	XORQ  416(DI), R10
+	ROLQ  $0x19, R10
+	MOVQ  8(SP), R11
+	XORQ  608(DI), R11
+	ROLQ  $0x08, R11
+	MOVQ  640(DI), R12
+	XORQ  R13, R12
+	ROLQ  $0x12, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 640(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 32(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 224(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 416(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 608(DI)
+	XORQ  BP, SI
+	MOVQ  8(SP), R8
+	XORQ  128(DI), R8
+	ROLQ  $0x1b, R8
+	MOVQ  160(DI), R9
+	XORQ  R13, R9
+	ROLQ  $0x24, R9
+	MOVQ  352(DI), R10
+	XORQ  R14, R10
+	ROLQ  $0x0a, R10
+	MOVQ  544(DI), R11
+	XORQ  R15, R11
+	ROLQ  $0x0f, R11
+	MOVQ  (SP), R12
+	XORQ  736(DI), R12
+	ROLQ  $0x38, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 160(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 352(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 544(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 736(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 128(DI)
+	XORQ  BP, SI
+	XORQ  64(DI), R15
+	ROLQ  $0x3e, R15
+	MOVQ  (SP), R9
+	XORQ  256(DI), R9
+	ROLQ  $0x37, R9
+	MOVQ  8(SP), R10
+	XORQ  448(DI), R10
+	ROLQ  $0x27, R10
+	XORQ  480(DI), R13
+	ROLQ  $0x29, R13
+	XORQ  672(DI), R14
+	ROLQ  $0x02, R14
+	ANDNQ R10, R9, BP
+	XORQ  R15, BP
+	MOVQ  BP, 480(DI)
+	XORQ  BP, AX
+	ANDNQ R13, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 672(DI)
+	XORQ  BP, BX
+	ANDNQ R14, R13, BP
+	XORQ  R10, BP
+	MOVQ  BP, 64(DI)
+	XORQ  BP, CX
+	ANDNQ R15, R14, BP
+	XORQ  R13, BP
+	MOVQ  BP, 256(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R15, BP
+	XORQ  R14, BP
+	MOVQ  BP, 448(DI)
+	XORQ  BP, SI
+	MOVQ  16(SP), BP
+	MOVQ  8(BP), BP
+	RORXQ $0x3f, SI, R11
+	XORQ  CX, R11
+	MOVQ  R11, (SP)
+	RORXQ $0x3f, AX, R12
+	XORQ  DX, R12
+	MOVQ  R12, 8(SP)
+	RORXQ $0x3f, BX, R13
+	XORQ  SI, R13
+	RORXQ $0x3f, CX, R14
+	XORQ  AX, R14
+	RORXQ $0x3f, DX, R15
+	XORQ  BX, R15
+	MOVQ  (DI), R8
+	XORQ  R13, R8
+	MOVQ  512(DI), R9
+	XORQ  R14, R9
+	ROLQ  $0x2c, R9
+	MOVQ  224(DI), R10
+	XORQ  R15, R10
+	ROLQ  $0x2b, R10
+	XORQ  736(DI), R11
+	ROLQ  $0x15, R11
+	XORQ  448(DI), R12
+	ROLQ  $0x0e, R12
+	ANDNQ R10, R9, AX
+	XORQ  R8, AX
+	XORQ  BP, AX
+	MOVQ  AX, (DI)
+	ANDNQ R11, R10, BX
+	XORQ  R9, BX
+	MOVQ  BX, 512(DI)
+	ANDNQ R12, R11, CX
+	XORQ  R10, CX
+	MOVQ  CX, 224(DI)
+	ANDNQ R8, R12, DX
+	XORQ  R11, DX
+	MOVQ  DX, 736(DI)
+	ANDNQ R9, R8, SI
+	XORQ  R12, SI
+	MOVQ  SI, 448(DI)
+	MOVQ  (SP), R8
+	XORQ  576(DI), R8
+	ROLQ  $0x1c, R8
+	MOVQ  8(SP), R9
+	XORQ  288(DI), R9
+	ROLQ  $0x14, R9
+	MOVQ  640(DI), R10
+	XORQ  R13, R10
+	ROLQ  $0x03, R10
+	MOVQ  352(DI), R11
+	XORQ  R14, R11
+	ROLQ  $0x2d, R11
+	MOVQ  64(DI), R12
+	XORQ  R15, R12
+	ROLQ  $0x3d, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 640(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 352(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 64(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 576(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 288(DI)
+	XORQ  BP, SI
+	MOVQ  192(DI), R8
+	XORQ  R14, R8
+	ROLQ  $0x01, R8
+	MOVQ  704(DI), R9
+	XORQ  R15, R9
+	ROLQ  $0x06, R9
+	MOVQ  (SP), R10
+	XORQ  416(DI), R10
+	ROLQ  $0x19, R10
+	MOVQ  8(SP), R11
+	XORQ  128(DI), R11
+	ROLQ  $0x08, R11
+	MOVQ  480(DI), R12
+	XORQ  R13, R12
+	ROLQ  $0x12, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 480(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 192(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 704(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 416(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 128(DI)
+	XORQ  BP, SI
+	MOVQ  8(SP), R8
+	XORQ  768(DI), R8
+	ROLQ  $0x1b, R8
+	MOVQ  320(DI), R9
+	XORQ  R13, R9
+	ROLQ  $0x24, R9
+	MOVQ  32(DI), R10
+	XORQ  R14, R10
+	ROLQ  $0x0a, R10
+	MOVQ  544(DI), R11
+	XORQ  R15, R11
+	ROLQ  $0x0f, R11
+	MOVQ  (SP), R12
+	XORQ  256(DI), R12
+	ROLQ  $0x38, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 320(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 32(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 544(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 256(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 768(DI)
+	XORQ  BP, SI
+	XORQ  384(DI), R15
+	ROLQ  $0x3e, R15
+	MOVQ  (SP), R9
+	XORQ  96(DI), R9
+	ROLQ  $0x37, R9
+	MOVQ  8(SP), R10
+	XORQ  608(DI), R10
+	ROLQ  $0x27, R10
+	XORQ  160(DI), R13
+	ROLQ  $0x29, R13
+	XORQ  672(DI), R14
+	ROLQ  $0x02, R14
+	ANDNQ R10, R9, BP
+	XORQ  R15, BP
+	MOVQ  BP, 160(DI)
+	XORQ  BP, AX
+	ANDNQ R13, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 672(DI)
+	XORQ  BP, BX
+	ANDNQ R14, R13, BP
+	XORQ  R10, BP
+	MOVQ  BP, 384(DI)
+	XORQ  BP, CX
+	ANDNQ R15, R14, BP
+	XORQ  R13, BP
+	MOVQ  BP, 96(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R15, BP
+	XORQ  R14, BP
+	MOVQ  BP, 608(DI)
+	XORQ  BP, SI
+	MOVQ  16(SP), BP
+	MOVQ  16(BP), BP
+	RORXQ $0x3f, SI, R11
+	XORQ  CX, R11
+	MOVQ  R11, (SP)
+	RORXQ $0x3f, AX, R12
+	XORQ  DX, R12
+	MOVQ  R12, 8(SP)
+	RORXQ $0x3f, BX, R13
+	XORQ  SI, R13
+	RORXQ $0x3f, CX, R14
+	XORQ  AX, R14
+	RORXQ $0x3f, DX, R15
+	XORQ  BX, R15
+	MOVQ  (DI), R8
+	XORQ  R13, R8
+	MOVQ  352(DI), R9
+	XORQ  R14, R9
+	ROLQ  $0x2c, R9
+	MOVQ  704(DI), R10
+	XORQ  R15, R10
+	ROLQ  $0x2b, R10
+	XORQ  256(DI), R11
+	ROLQ  $0x15, R11
+	XORQ  608(DI), R12
+	ROLQ  $0x0e, R12
+	ANDNQ R10, R9, AX
+	XORQ  R8, AX
+	XORQ  BP, AX
+	MOVQ  AX, (DI)
+	ANDNQ R11, R10, BX
+	XORQ  R9, BX
+	MOVQ  BX, 352(DI)
+	ANDNQ R12, R11, CX
+	XORQ  R10, CX
+	MOVQ  CX, 704(DI)
+	ANDNQ R8, R12, DX
+	XORQ  R11, DX
+	MOVQ  DX, 256(DI)
+	ANDNQ R9, R8, SI
+	XORQ  R12, SI
+	MOVQ  SI, 608(DI)
+	MOVQ  (SP), R8
+	XORQ  736(DI), R8
+	ROLQ  $0x1c, R8
+	MOVQ  8(SP), R9
+	XORQ  288(DI), R9
+	ROLQ  $0x14, R9
+	MOVQ  480(DI), R10
+	XORQ  R13, R10
+	ROLQ  $0x03, R10
+	MOVQ  32(DI), R11
+	XORQ  R14, R11
+	ROLQ  $0x2d, R11
+	MOVQ  384(DI), R12
+	XORQ  R15, R12
+	ROLQ  $0x3d, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 480(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 32(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 384(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 736(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 288(DI)
+	XORQ  BP, SI
+	MOVQ  512(DI), R8
+	XORQ  R14, R8
+	ROLQ  $0x01, R8
+	MOVQ  64(DI), R9
+	XORQ  R15, R9
+	ROLQ  $0x06, R9
+	MOVQ  (SP), R10
+	XORQ  416(DI), R10
+	ROLQ  $0x19, R10
+	MOVQ  8(SP), R11
+	XORQ  768(DI), R11
+	ROLQ  $0x08, R11
+	MOVQ  160(DI), R12
+	XORQ  R13, R12
+	ROLQ  $0x12, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 160(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 512(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 64(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 416(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 768(DI)
+	XORQ  BP, SI
+	MOVQ  8(SP), R8
+	XORQ  448(DI), R8
+	ROLQ  $0x1b, R8
+	MOVQ  640(DI), R9
+	XORQ  R13, R9
+	ROLQ  $0x24, R9
+	MOVQ  192(DI), R10
+	XORQ  R14, R10
+	ROLQ  $0x0a, R10
+	MOVQ  544(DI), R11
+	XORQ  R15, R11
+	ROLQ  $0x0f, R11
+	MOVQ  (SP), R12
+	XORQ  96(DI), R12
+	ROLQ  $0x38, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 640(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 192(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 544(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 96(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 448(DI)
+	XORQ  BP, SI
+	XORQ  224(DI), R15
+	ROLQ  $0x3e, R15
+	MOVQ  (SP), R9
+	XORQ  576(DI), R9
+	ROLQ  $0x37, R9
+	MOVQ  8(SP), R10
+	XORQ  128(DI), R10
+	ROLQ  $0x27, R10
+	XORQ  320(DI), R13
+	ROLQ  $0x29, R13
+	XORQ  672(DI), R14
+	ROLQ  $0x02, R14
+	ANDNQ R10, R9, BP
+	XORQ  R15, BP
+	MOVQ  BP, 320(DI)
+	XORQ  BP, AX
+	ANDNQ R13, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 672(DI)
+	XORQ  BP, BX
+	ANDNQ R14, R13, BP
+	XORQ  R10, BP
+	MOVQ  BP, 224(DI)
+	XORQ  BP, CX
+	ANDNQ R15, R14, BP
+	XORQ  R13, BP
+	MOVQ  BP, 576(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R15, BP
+	XORQ  R14, BP
+	MOVQ  BP, 128(DI)
+	XORQ  BP, SI
+	MOVQ  16(SP), BP
+	MOVQ  24(BP), BP
+	RORXQ $0x3f, SI, R11
+	XORQ  CX, R11
+	MOVQ  R11, (SP)
+	RORXQ $0x3f, AX, R12
+	XORQ  DX, R12
+	MOVQ  R12, 8(SP)
+	RORXQ $0x3f, BX, R13
+	XORQ  SI, R13
+	RORXQ $0x3f, CX, R14
+	XORQ  AX, R14
+	RORXQ $0x3f, DX, R15
+	XORQ  BX, R15
+	MOVQ  (DI), R8
+	XORQ  R13, R8
+	MOVQ  32(DI), R9
+	XORQ  R14, R9
+	ROLQ  $0x2c, R9
+	MOVQ  64(DI), R10
+	XORQ  R15, R10
+	ROLQ  $0x2b, R10
+	XORQ  96(DI), R11
+	ROLQ  $0x15, R11
+	XORQ  128(DI), R12
+	ROLQ  $0x0e, R12
+	ANDNQ R10, R9, AX
+	XORQ  R8, AX
+	XORQ  BP, AX
+	MOVQ  AX, (DI)
+	ANDNQ R11, R10, BX
+	XORQ  R9, BX
+	MOVQ  BX, 32(DI)
+	ANDNQ R12, R11, CX
+	XORQ  R10, CX
+	MOVQ  CX, 64(DI)
+	ANDNQ R8, R12, DX
+	XORQ  R11, DX
+	MOVQ  DX, 96(DI)
+	ANDNQ R9, R8, SI
+	XORQ  R12, SI
+	MOVQ  SI, 128(DI)
+	MOVQ  (SP), R8
+	XORQ  256(DI), R8
+	ROLQ  $0x1c, R8
+	MOVQ  8(SP), R9
+	XORQ  288(DI), R9
+	ROLQ  $0x14, R9
+	MOVQ  160(DI), R10
+	XORQ  R13, R10
+	ROLQ  $0x03, R10
+	MOVQ  192(DI), R11
+	XORQ  R14, R11
+	ROLQ  $0x2d, R11
+	MOVQ  224(DI), R12
+	XORQ  R15, R12
+	ROLQ  $0x3d, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 160(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 192(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 224(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 256(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 288(DI)
+	XORQ  BP, SI
+	MOVQ  352(DI), R8
+	XORQ  R14, R8
+	ROLQ  $0x01, R8
+	MOVQ  384(DI), R9
+	XORQ  R15, R9
+	ROLQ  $0x06, R9
+	MOVQ  (SP), R10
+	XORQ  416(DI), R10
+	ROLQ  $0x19, R10
+	MOVQ  8(SP), R11
+	XORQ  448(DI), R11
+	ROLQ  $0x08, R11
+	MOVQ  320(DI), R12
+	XORQ  R13, R12
+	ROLQ  $0x12, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 320(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 352(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 384(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 416(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 448(DI)
+	XORQ  BP, SI
+	MOVQ  8(SP), R8
+	XORQ  608(DI), R8
+	ROLQ  $0x1b, R8
+	MOVQ  480(DI), R9
+	XORQ  R13, R9
+	ROLQ  $0x24, R9
+	MOVQ  512(DI), R10
+	XORQ  R14, R10
+	ROLQ  $0x0a, R10
+	MOVQ  544(DI), R11
+	XORQ  R15, R11
+	ROLQ  $0x0f, R11
+	MOVQ  (SP), R12
+	XORQ  576(DI), R12
+	ROLQ  $0x38, R12
+	ANDNQ R10, R9, BP
+	XORQ  R8, BP
+	MOVQ  BP, 480(DI)
+	XORQ  BP, AX
+	ANDNQ R11, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 512(DI)
+	XORQ  BP, BX
+	ANDNQ R12, R11, BP
+	XORQ  R10, BP
+	MOVQ  BP, 544(DI)
+	XORQ  BP, CX
+	ANDNQ R8, R12, BP
+	XORQ  R11, BP
+	MOVQ  BP, 576(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R8, BP
+	XORQ  R12, BP
+	MOVQ  BP, 608(DI)
+	XORQ  BP, SI
+	XORQ  704(DI), R15
+	ROLQ  $0x3e, R15
+	MOVQ  (SP), R9
+	XORQ  736(DI), R9
+	ROLQ  $0x37, R9
+	MOVQ  8(SP), R10
+	XORQ  768(DI), R10
+	ROLQ  $0x27, R10
+	XORQ  640(DI), R13
+	ROLQ  $0x29, R13
+	XORQ  672(DI), R14
+	ROLQ  $0x02, R14
+	ANDNQ R10, R9, BP
+	XORQ  R15, BP
+	MOVQ  BP, 640(DI)
+	XORQ  BP, AX
+	ANDNQ R13, R10, BP
+	XORQ  R9, BP
+	MOVQ  BP, 672(DI)
+	XORQ  BP, BX
+	ANDNQ R14, R13, BP
+	XORQ  R10, BP
+	MOVQ  BP, 704(DI)
+	XORQ  BP, CX
+	ANDNQ R15, R14, BP
+	XORQ  R13, BP
+	MOVQ  BP, 736(DI)
+	XORQ  BP, DX
+	ANDNQ R9, R15, BP
+	XORQ  R14, BP
+	MOVQ  BP, 768(DI)
+	XORQ  BP, SI
+	MOVQ  16(SP), BP
+	ADDQ  $0x00000020, BP
+	MOVQ  BP, 16(SP)
+	CMPQ  BP, 24(SP)
+	JNE   one
+	XORQ  BP, BP
+	MOVQ  BP, (SP)
+	MOVQ  BP, 8(SP)
 	VZEROUPPER
 	RET

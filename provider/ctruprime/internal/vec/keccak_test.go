@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"crypto/sha3"
 	"testing"
+
+	"github.com/cloudflare/circl/simd/keccakf1600"
 )
 
 // TestKeccak hashes inputs of every length in four lanes, with each
@@ -53,18 +55,61 @@ func TestKeccak(t *testing.T) {
 	}
 }
 
-// BenchmarkPermute permutes four states.
-func BenchmarkPermute(b *testing.B) {
-	for _, wide := range []bool{false, true} {
-		if wide && !HasAVX512 {
-			continue
+// TestPermuteOne compares the permutation of one state with that of four.
+func TestPermuteOne(t *testing.T) {
+	if !HasAVX2 {
+		return // nothing here runs
+	}
+	source := newSource(t)
+	var one, four Keccak4
+	one.Init(false)
+	four.Init(false)
+	for range 1000 {
+		for i := range one.state {
+			one.state[i] = uint64(source.Uint32())<<32 | uint64(source.Uint32())
 		}
-		b.Run(map[bool]string{false: "AVX2", true: "AVX512"}[wide], func(b *testing.B) {
-			var k Keccak4
-			k.Init(wide)
+		for lane := range 4 {
+			*four.state = *one.state
+			four.Permute()
+			before := *one.state
+			one.PermuteOne(lane)
+			for i, got := range one.state {
+				want := before[i]
+				if i%4 == lane {
+					want = four.state[i]
+				}
+				if got != want {
+					t.Fatalf("lane %d, word %d of state %d: got %#x, want %#x", lane, i/4, i%4, got, want)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkPermute permutes four states, and one, beside circl's and the standard
+// library's permutations.
+func BenchmarkPermute(b *testing.B) {
+	run := func(name string, f func()) {
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				k.Permute()
+				f()
 			}
 		})
 	}
+	var k, wide Keccak4
+	if HasAVX2 {
+		k.Init(false)
+		run("four/AVX2", k.Permute)
+		run("one/BMI2", func() { k.PermuteOne(0) })
+	}
+	if HasAVX512 {
+		wide.Init(true)
+		run("four/AVX512", wide.Permute)
+	}
+	var x4 keccakf1600.StateX4
+	x4.Initialize(false)
+	run("four/circl", x4.Permute)
+	var h sha3.SHAKE
+	block := make([]byte, h.BlockSize())
+	run("one/crypto-sha3", func() { h.Read(block) })
 }

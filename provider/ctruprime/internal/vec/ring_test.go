@@ -23,13 +23,19 @@ func product(a, b []int16, n int) []int {
 	return s[:n]
 }
 
-var rings = []struct {
+type testRing struct {
 	n, q, small int
 	ring        *Ring
-}{
-	{653, 4621, 3, NewRing(653, 4621, 3, 4801, 4993, 1153)},
-	{761, 4591, 2, NewRing(761, 4591, 3, 3457, 4801, 1153)},
-	{1277, 7879, 2, NewRing(1277, 7879, 5, 5441, 7681, 8641)},
+}
+
+var rings = append(newRings(false), newRings(true)...)
+
+func newRings(avx512 bool) []testRing {
+	return []testRing{
+		{653, 4621, 3, NewRing(653, 4621, 3, avx512, 4801, 4993, 1153)},
+		{761, 4591, 2, NewRing(761, 4591, 3, avx512, 3457, 4801, 1153)},
+		{1277, 7879, 2, NewRing(1277, 7879, 5, avx512, 5441, 7681, 8641)},
+	}
 }
 
 // newSource returns a source of test input and logs its seed.
@@ -115,13 +121,65 @@ func BenchmarkRoutines(b *testing.B) {
 			{"Multiply", func() { r.Multiply(0, s, s, key) }},
 			{"FoldQ", func() { r.FoldQ(x, s, s) }},
 			{"Centre", func() { r.Centre(x, x) }},
-			{"Division", d.Run},
+			{"Division", func() { d.Run(128) }},
 		} {
-			b.Run(fmt.Sprintf("%s/%d", part.name, c.n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%d/avx512=%v", part.name, c.n, c.ring.vnni), func(b *testing.B) {
 				for b.Loop() {
 					part.f()
 				}
 			})
 		}
 	}
+}
+
+// TestDivisionGap divides by polynomials with so many leading zeros that delta
+// just stays within the gap, and just does not; with a larger gap the result of
+// the first is the same.
+func TestDivisionGap(t *testing.T) {
+	if !HasAVX2 {
+		return // nothing here runs
+	}
+	const gap = 128
+	source := newSource(t)
+	for _, c := range rings {
+		d, whole := c.ring.NewDivision(), c.ring.NewDivision()
+		for _, zeros := range []int{0, 1, gap - 2, gap - 1, gap, gap + 1, c.n - 1} {
+			for i := range c.n {
+				x := int16(0)
+				switch {
+				case i == zeros:
+					x = 1
+				case i > zeros:
+					x = int16(source.IntN(2*c.small+1) - c.small)
+				}
+				d.G[i], whole.G[i] = x, x
+			}
+			for _, x := range []*Division{d, whole} {
+				x.F[0], x.F[c.n-1], x.F[c.n], x.R[0] = 1, -1, -1, 1
+			}
+			if !whole.Run(2 * c.n) {
+				t.Errorf("n = %d, %d leading zeros: delta is beyond 2n", c.n, zeros)
+			}
+			if got, want := d.Run(gap), zeros < gap; got != want {
+				t.Errorf("n = %d, %d leading zeros: within the gap: %v, want %v", c.n, zeros, got, want)
+			} else if got && !sameInverse(c.q, d, whole, c.n) {
+				t.Errorf("n = %d, %d leading zeros: the results differ", c.n, zeros)
+			}
+			d.Wipe()
+			whole.Wipe()
+		}
+	}
+}
+
+// sameInverse compares V/F modulo q.
+func sameInverse(q int, a, b *Division, n int) bool {
+	if int(a.F[0])%q == 0 {
+		return false
+	}
+	for i := range n + 1 {
+		if (int(a.V[i])*int(b.F[0])-int(b.V[i])*int(a.F[0]))%q != 0 {
+			return false
+		}
+	}
+	return true
 }

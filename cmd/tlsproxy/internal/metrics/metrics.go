@@ -1,0 +1,137 @@
+package metrics
+
+import (
+	"crypto/tls"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+)
+
+// namespace is what every name begins with, but for those of the Go runtime and
+// of the process.
+const namespace = "tlsproxy"
+
+// Metrics is a proxy.Observer whose counts a Prometheus server can fetch. Its
+// methods may be called concurrently.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	handshakes        *prometheus.CounterVec
+	handshakeFailures *prometheus.CounterVec
+	handshakeDuration *prometheus.HistogramVec
+	shed              *prometheus.CounterVec
+	requests          *prometheus.CounterVec
+	requestDuration   *prometheus.HistogramVec
+	responseBytes     prometheus.Counter
+}
+
+// New returns Metrics that have seen nothing.
+func New() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		handshakes: counters("handshakes_total", "TLS handshakes that succeeded, by version, key exchange group, and whether they resumed a session.",
+			"version", "group", "resumed"),
+		handshakeFailures: counters("handshake_failures_total",
+			"TLS handshakes that failed, by outcome, by the alert that was sent or received (none: without one that was seen), and by the version and group agreed on so far. "+
+				"Clients that leave without a word are not counted.",
+			"outcome", "alert_sent", "alert_received", "version", "group"),
+		handshakeDuration: histograms("handshake_duration_seconds", "Time from accepting a connection to the end of its TLS handshake, for those that succeeded.", handshakeBuckets, "group", "resumed"),
+		shed:              counters("connections_shed_total", "Connections closed when they were accepted, by the limit that was reached.", "limit"),
+		requests:          counters("requests_total", "Requests, by protocol and class of the answer's status (aborted: no answer was begun).", "protocol", "code"),
+		requestDuration:   histograms("request_duration_seconds", "Time from a request's header to the end of its answer, upgraded connections left out.", requestBuckets, "protocol"),
+		responseBytes: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "response_body_bytes_total",
+			Help: "Bytes of answers' bodies, upgraded connections left out."}),
+	}
+	m.registry.MustRegister(m.handshakes, m.handshakeFailures, m.handshakeDuration, m.shed, m.requests, m.requestDuration, m.responseBytes,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Gatherer gives the metrics as they stand.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Buckets of the classic form of the histograms, in seconds. The native form,
+// which a Prometheus server of today takes in their place, needs none.
+var (
+	handshakeBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	requestBuckets   = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+)
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour}, labels)
+}
+
+// none is a label's value where there is nothing to say.
+const none = "none"
+
+func orNone(s string) string {
+	if s == "" {
+		return none
+	}
+	return s
+}
+
+func groupLabel(id tls.CurveID) string {
+	if id == 0 {
+		return none
+	}
+	return groups.Name(id)
+}
+
+func versionLabel(v uint16) string {
+	if v == 0 {
+		return none
+	}
+	return strings.TrimPrefix(tls.VersionName(v), "TLS ")
+}
+
+// ObserveHandshake counts a handshake.
+func (m *Metrics) ObserveHandshake(e proxy.HandshakeEvent) {
+	group, version, resumed := groupLabel(e.Group), versionLabel(e.Version), strconv.FormatBool(e.Resumed)
+	if e.Outcome != proxy.HandshakeDone {
+		m.handshakeFailures.WithLabelValues(string(e.Outcome), alertLabel(e.AlertSent), alertLabel(e.AlertReceived), version, group).Inc()
+		return
+	}
+	m.handshakes.WithLabelValues(version, group, resumed).Inc()
+	m.handshakeDuration.WithLabelValues(group, resumed).Observe(e.Duration.Seconds())
+}
+
+// alertLabel is an alert's name with underscores, as RFC 8446 writes it. A client
+// can send any of 256: those that crypto/tls has no name for are one.
+func alertLabel(name string) string {
+	if strings.HasPrefix(name, "alert(") {
+		return "unknown"
+	}
+	return orNone(strings.ReplaceAll(name, " ", "_"))
+}
+
+// ObserveShed counts a connection.
+func (m *Metrics) ObserveShed(limit string) { m.shed.WithLabelValues(limit).Inc() }
+
+// ObserveRequest counts a request.
+func (m *Metrics) ObserveRequest(e proxy.RequestEvent) {
+	protocol := "1"
+	if e.Protocol == "HTTP/2.0" {
+		protocol = "2"
+	}
+	class := "aborted"
+	if e.Status != 0 {
+		class = strconv.Itoa(e.Status/100) + "xx"
+	}
+	m.requests.WithLabelValues(protocol, class).Inc()
+	if e.Status != 101 {
+		m.requestDuration.WithLabelValues(protocol).Observe(e.Duration.Seconds())
+		m.responseBytes.Add(float64(e.Bytes))
+	}
+}

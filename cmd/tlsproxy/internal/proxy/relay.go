@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+)
+
+// relay is a client's connection whose bytes go to a backend as they are: those
+// within TLS, or TLS itself.
+type relay struct {
+	server *Server
+	conn   *conn
+	client halfCloser // what is read from and written to
+	sni    string
+	group  string // of the TLS that ends here
+	start  time.Time
+
+	up, down atomic.Int64 // bytes that were taken
+}
+
+// halfCloser is a connection whose directions end one by one.
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// serve runs in a goroutine of its own until both directions have ended.
+func (r *relay) serve() {
+	s := r.server
+	defer r.client.Close()
+	over, ok := s.beginRequest()
+	if !ok {
+		return // connections are being cut
+	}
+	defer s.endRequest()
+	if over {
+		s.mu.Lock()
+		s.stats.Shed++
+		s.mu.Unlock()
+		s.noteShed(r.conn.RemoteAddr(), "limits.requests", r.conn.live.limits.Requests)
+		return
+	}
+	to, err := r.conn.host.Pool.Dial(s.base, r.conn.RemoteAddr().String())
+	if err != nil {
+		r.failed(err)
+		return
+	}
+	defer to.Close()
+	r.between(to)
+	r.log(to.Backend())
+}
+
+// failed tells of a connection that no backend took.
+func (r *relay) failed(err error) {
+	if r.server.base.Err() != nil {
+		return // cut
+	}
+	r.server.limiters.backends.Log(slog.LevelWarn, "no backend took a connection", func() []slog.Attr {
+		return append(r.attrs(), slog.String("err", logging.Peer(err.Error(), 512)))
+	})
+}
+
+// between copies in both directions. Where one ends its end is passed on, and
+// the other goes on; where one fails both are over.
+func (r *relay) between(to halfCloser) {
+	client := newTunnel(r.client, nil, time.Duration(r.conn.live.timeouts.Tunnel), func() { to.Close() })
+	defer client.Close()
+	stop := context.AfterFunc(r.server.base, func() { to.Close() }) // clients are cut then
+	defer stop()
+	var both sync.WaitGroup
+	both.Go(func() { r.copy(to, client, &r.up, to, client) })
+	r.copy(client, to, &r.down, to, client)
+	both.Wait()
+}
+
+// copy is one direction. On failure it closes both ends, so that the other
+// direction ends too.
+func (r *relay) copy(dst, src halfCloser, taken *atomic.Int64, ends ...halfCloser) {
+	buffer := copyBuffers.Get()
+	defer copyBuffers.Put(buffer)
+	n, err := io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, buffer)
+	taken.Add(n)
+	if err == nil {
+		err = dst.CloseWrite()
+	}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		for _, end := range ends {
+			end.Close()
+		}
+	}
+}
+
+func (r *relay) attrs() []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("remote", r.conn.RemoteAddr().String()),
+		slog.String("mode", string(r.conn.host.Mode)),
+		slog.String("sni", logging.Peer(r.sni, maxLoggedName)),
+	}
+	if r.group != "" {
+		attrs = append(attrs, slog.String("group", r.group))
+	}
+	return attrs
+}
+
+// log writes the access log's line.
+func (r *relay) log(name string) {
+	level, ok := r.server.accessLevel()
+	if !ok {
+		return
+	}
+	r.server.log.LogAttrs(context.Background(), level, "connection", append(r.attrs(),
+		slog.String("backend", name),
+		slog.Int64("bytes_up", r.up.Load()),
+		slog.Int64("bytes_down", r.down.Load()),
+		slog.Duration("duration", time.Since(r.start)))...)
+}
+
+// relayTLS serves the bytes within a client's TLS.
+func (s *Server) relayTLS(c *conn, t halfCloser, state tls.ConnectionState) {
+	s.startRelay(&relay{conn: c, client: t, sni: state.ServerName, group: groups.Name(state.CurveID)})
+}
+
+// relayWhole serves a client's TLS itself, from its ClientHello on.
+func (s *Server) relayWhole(c *conn) {
+	sni := c.hello.Load().ServerName
+	first := c.kept
+	c.forgetHello()
+	c.silent = false
+	c.finishHandshake()
+	s.startRelay(&relay{conn: c, client: &unread{c, first}, sni: sni})
+}
+
+func (s *Server) startRelay(r *relay) {
+	r.server, r.start = s, time.Now()
+	s.working.Go(r.serve)
+}

@@ -1,0 +1,149 @@
+package routing
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+)
+
+// Table holds the hosts of a configuration. It is immutable and can be used
+// concurrently.
+type Table struct {
+	exact    map[string]*Host // by lower-case name
+	wildcard map[string]*Host // by what follows the star and its dot
+	rest     *Host            // for names that no other covers; nil: refused
+	hosts    []*Host
+}
+
+// Host is what happens to the connections for some names.
+type Host struct {
+	Index  int // of its entry in the configuration's hosts; -1: none, names that are unknown
+	Mode   config.Mode
+	Pool   *backend.Pool // of requests beneath no route, and of connections
+	routes map[string]*backend.Pool
+}
+
+// New makes a Table of a configuration that was checked, and of its pools by
+// their names.
+func New(c *config.Config, pools map[string]*backend.Pool) (*Table, error) {
+	t := &Table{exact: map[string]*Host{}, wildcard: map[string]*Host{}}
+	for i, entry := range c.Hosts {
+		h, err := newHost(i, entry, pools)
+		if err != nil {
+			return nil, err
+		}
+		t.hosts = append(t.hosts, h)
+		for _, name := range entry.Names {
+			t.add(string(name), h)
+		}
+	}
+	if t.rest == nil && c.UnknownHost == config.UnknownHostDefault {
+		h, err := newHost(-1, config.Host{Mode: config.ModeHTTP, Pool: config.DefaultPool}, pools)
+		if err != nil {
+			return nil, err
+		}
+		t.rest = h
+		t.hosts = append(t.hosts, h)
+	}
+	return t, nil
+}
+
+func newHost(index int, entry config.Host, pools map[string]*backend.Pool) (*Host, error) {
+	h := &Host{Index: index, Mode: entry.Mode, Pool: pools[entry.Pool], routes: make(map[string]*backend.Pool, len(entry.Routes))}
+	if h.Pool == nil {
+		return nil, fmt.Errorf("routing: there is no pool %q", entry.Pool)
+	}
+	for _, r := range entry.Routes {
+		pool := pools[r.Pool]
+		if pool == nil {
+			return nil, fmt.Errorf("routing: there is no pool %q", r.Pool)
+		}
+		h.routes[string(r.Path)] = pool
+	}
+	return h, nil
+}
+
+func (t *Table) add(name string, h *Host) {
+	if config.HostName(name) == config.AnyHost {
+		t.rest = h
+	} else if parent, ok := strings.CutPrefix(name, "*."); ok {
+		t.wildcard[parent] = h
+	} else {
+		t.exact[name] = h
+	}
+}
+
+// Hosts lists every Host that Find can return.
+func (t *Table) Hosts() []*Host { return t.hosts }
+
+// Find returns the Host for a server name, or for what a Host header holds: the
+// one of exactly that name, else that of the wildcard one label up, else the one
+// for all other names. It is nil if clients that ask for such a name are to be
+// refused.
+func (t *Table) Find(name string) *Host {
+	if len(t.exact) == 0 && len(t.wildcard) == 0 {
+		return t.rest
+	}
+	name = canonical(name)
+	if h := t.exact[name]; h != nil {
+		return h
+	}
+	if label, parent, ok := strings.Cut(name, "."); ok && label != "" {
+		if h := t.wildcard[parent]; h != nil {
+			return h
+		}
+	}
+	return t.rest
+}
+
+// canonical takes off a port and the dot of the root.
+func canonical(host string) string {
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:colon]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// PoolFor returns the pool for a request's path, whose percent-encoding is
+// undone: that of the longest route that covers it.
+func (h *Host) PoolFor(requested string) *backend.Pool {
+	if len(h.routes) == 0 {
+		return h.Pool
+	}
+	p := clean(requested)
+	if pool := h.routes[p]; pool != nil {
+		return pool
+	}
+	for {
+		slash := strings.LastIndexByte(p, '/')
+		if slash < 0 {
+			return h.Pool
+		}
+		if pool := h.routes[p[:slash+1]]; pool != nil {
+			return pool
+		}
+		p = p[:slash]
+		if pool := h.routes[p]; pool != nil {
+			return pool
+		}
+	}
+}
+
+// clean resolves dot and empty segments, as a backend may do: a request must
+// not reach one pool by another's path.
+func clean(p string) string {
+	if !strings.HasPrefix(p, "/") {
+		p = "/" + p
+	}
+	if !strings.Contains(p, "//") && !strings.Contains(p, "/.") {
+		return p
+	}
+	cleaned := path.Clean(p)
+	if cleaned != "/" && (strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/.") || strings.HasSuffix(p, "/..")) {
+		cleaned += "/"
+	}
+	return cleaned
+}

@@ -1,0 +1,120 @@
+package service
+
+import (
+	"crypto/fips140"
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+)
+
+const (
+	expiresSoon = 7 * 24 * time.Hour // when a certificate's end is worth a warning
+	maxWarned   = 50                 // certificates, and hosts, of which there can be 100,000
+)
+
+// Warnings tell of what is allowed but hardly meant.
+func (p *Plan) Warnings() []string {
+	all := p.certificateWarnings()
+	all = append(all, groupWarnings("tls.groups", p.Config.TLS.CurveIDs())...)
+	all = append(all, p.hostWarnings()...)
+	all = append(all, p.signingWarnings()...)
+	all = append(all, unusedPools(p.Config)...)
+	return append(all, descriptorWarning(p.Config.Limits)...)
+}
+
+// groupWarnings are about a list of groups, and where it is.
+func groupWarnings(path string, ids []tls.CurveID) (all []string) {
+	if out, _ := groups.Unavailable(ids); len(out) > 0 {
+		all = append(all, fmt.Sprintf("%s: %s: not available in FIPS 140 mode, in which this process runs, and left out", path, strings.Join(groups.Names(out), ", ")))
+	}
+	if !slices.ContainsFunc(ids, groups.PostQuantum) {
+		all = append(all, path+" names no post-quantum group; recorded connections can be read once there is a quantum computer")
+	}
+	if !slices.ContainsFunc(ids, groups.Classical) {
+		all = append(all, path+" names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
+	}
+	return all
+}
+
+// hostWarnings are about the hosts' own policies, and about names that no
+// certificate is for.
+func (p *Plan) hostWarnings() (all []string) {
+	for i, h := range p.Config.Hosts {
+		if h.Mode == config.ModePassthrough {
+			continue
+		}
+		path := fmt.Sprintf("hosts[%d]", i)
+		if policy := p.Config.PolicyFor(i); len(h.TLS.Groups) > 0 && !policy.RequireHybrid {
+			all = append(all, groupWarnings(path+".tls.groups", policy.Groups)...)
+		}
+		set := p.store.Set(p.certificateSet(i))
+		for _, name := range h.Names {
+			if name != config.AnyHost && !set.Covers(string(name)) && !slices.Contains(p.Config.ACME.Names, name) {
+				all = append(all, fmt.Sprintf("%s: no certificate is valid for %s; clients get one that they will not accept", path, name))
+			}
+		}
+	}
+	if more := len(all) - maxWarned; more > 0 {
+		all = append(all[:maxWarned], fmt.Sprintf("and %d more about hosts", more))
+	}
+	return all
+}
+
+// certificateSet is the set of certificates of a host.
+func (p *Plan) certificateSet(host int) int {
+	if len(p.Config.Hosts[host].Certificates) > 0 {
+		return proxy.CertificateSet(host)
+	}
+	return 0
+}
+
+// signingWarnings tell why GPUs would sign nothing.
+func (p *Plan) signingWarnings() []string {
+	switch c := p.Config.Provider; {
+	case !c.GPU.Sign:
+		return nil
+	case c.Engine == config.EngineCPU:
+		return []string{"provider.gpu.sign is set, but provider.engine is cpu: no GPU signs"}
+	case fips140.Enabled():
+		return []string{"provider.gpu.sign is set, but this process runs in FIPS 140 mode: no GPU signs"}
+	case !slices.ContainsFunc(p.store.Certificates(), func(i certificates.Info) bool { return i.Algorithm == certificates.ECDSAP256 }):
+		return []string{"provider.gpu.sign is set, but no certificate has an ECDSA key on P-256: no GPU signs"}
+	}
+	return nil
+}
+
+func (p *Plan) certificateWarnings() (all []string) {
+	now := time.Now()
+	for _, cert := range p.store.Certificates() {
+		for _, problem := range problemsOf(&cert, now) {
+			all = append(all, fmt.Sprintf("%s (%s) %s", p.place(&cert), strings.Join(cert.Names, ", "), problem))
+		}
+	}
+	if more := len(all) - maxWarned; more > 0 {
+		all = append(all[:maxWarned], fmt.Sprintf("and %d more about certificates", more))
+	}
+	return all
+}
+
+// problemsOf lists what is wrong with a certificate.
+func problemsOf(cert *certificates.Info, now time.Time) (all []string) {
+	switch {
+	case now.After(cert.NotAfter):
+		all = append(all, "expired at "+cert.NotAfter.Format(time.RFC3339))
+	case now.Before(cert.NotBefore):
+		all = append(all, "is not valid before "+cert.NotBefore.Format(time.RFC3339))
+	case cert.NotAfter.Sub(now) < expiresSoon:
+		all = append(all, "expires soon, at "+cert.NotAfter.Format(time.RFC3339))
+	}
+	if cert.Problem != "" {
+		all = append(all, "has an OCSP response of no use: "+cert.Problem)
+	}
+	return all
+}

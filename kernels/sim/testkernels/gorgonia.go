@@ -1,0 +1,5 @@
+//go:build gorgonia
+
+package testkernels
+
+import _ "github.com/ctrutls/ctrutls/gpu/driver/gorgonia"
