@@ -11,6 +11,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/internal/average"
+	"github.com/ctrutls/ctrutls/internal/histogram"
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
@@ -29,8 +30,9 @@ type device struct {
 	info    driver.DeviceInfo
 	session atomic.Pointer[session] // nil while none takes rows
 
-	latency   []average.Line // of batches, from start to end in nanoseconds, by their rows; by Kind.index
-	latencies histogram      // of all batches
+	latency   []average.Line      // of batches, from start to end in nanoseconds, by their rows; by Kind.index
+	latencies histogram.Histogram // of all batches, in nanoseconds
+	sizes     histogram.Histogram // the same, in rows
 
 	batches, rows, jobRows, late, faults, hangs, resets, reopened atomic.Uint64
 
@@ -67,7 +69,8 @@ const leastRow = 1
 // count takes note of a batch that has ended well.
 func (d *device) count(b *batch, took time.Duration) {
 	d.latency[b.kind.index].Add(float64(b.size), float64(took))
-	d.latencies.add(took)
+	d.latencies.Add(uint64(took))
+	d.sizes.Add(uint64(b.size))
 	d.batches.Add(1)
 	d.rows.Add(uint64(b.size))
 }
