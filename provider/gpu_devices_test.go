@@ -87,10 +87,7 @@ func BenchmarkCardDevices(b *testing.B) {
 		single, singleCopies := 0.0, 0.0
 		for _, n := range counts {
 			b.Run(fmt.Sprintf("%s/%d", bulkOperations[op], n), func(b *testing.B) {
-				cfg.GPU.Devices = nil
-				for i := range n {
-					cfg.GPU.Devices = append(cfg.GPU.Devices, i)
-				}
+				cfg.GPU.Devices = firstDevices(n)
 				for range b.N {
 					rates := onDevices(b, cfg, s, op, n**deviceRows)
 					copies := copyRate(b, cfg, s, op)
@@ -111,6 +108,60 @@ func BenchmarkCardDevices(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkCardCopies tells what bounds copies on several devices: copies to the devices, to the host and both at once, with a set of host
+// memory that stays in the processors' cache and one that does not, and what the processors copy from memory to memory. Where many devices do as well
+// as one with the small set and not with the large one, the host's memory is the limit; where they do with neither, PCIe or what
+// joins it to the processors is.
+func BenchmarkCardCopies(b *testing.B) {
+	place(b, *placement)
+	cfg := cardConfig(b)
+	counts := steps(b, len(cardDevices(b, cfg)))
+	size := onCardElse(2<<20, 1<<10)
+	for _, set := range []struct {
+		name  string
+		bytes int
+	}{{"cached", 2 * size}, {"uncached", onCardElse(2<<30, 1<<14)}} {
+		for _, way := range []struct {
+			name    string
+			in, out bool
+		}{{"to-device", true, false}, {"to-host", false, true}, {"both", true, true}} {
+			single := 0.0
+			for _, n := range counts {
+				b.Run(fmt.Sprintf("%s/%s/%d", set.name, way.name, n), func(b *testing.B) {
+					o := bench.CopyOptions{In: way.in, Out: way.out, Set: set.bytes, Size: size, Total: onCardElse(8<<30, 1<<15)}
+					for range b.N {
+						rate, err := bench.CopyOn(cfg.GPU.Library, firstDevices(n), o)
+						if err != nil {
+							b.Fatal(err)
+						}
+						if single == 0 {
+							single = rate
+						}
+						b.ReportMetric(rate/1e9, "GB/s")
+						b.ReportMetric(rate/single, "x")
+					}
+					b.ReportMetric(0, "ns/op")
+				})
+			}
+		}
+	}
+	b.Run("processors", func(b *testing.B) {
+		for range b.N {
+			rate := bench.HostCopy(onCardElse(256<<20, 1<<16), 4)
+			b.ReportMetric(rate/1e9, "GB/s") // copied: as many are read, and as many written
+		}
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
+// firstDevices returns the numbers of the first n devices.
+func firstDevices(n int) (numbers []int) {
+	for i := range n {
+		numbers = append(numbers, i)
+	}
+	return numbers
 }
 
 // bulkRates are operations a second, with the seeds there and drawn from crypto/rand (0 where there are none), and the processors that were

@@ -87,10 +87,27 @@ func TestEndToEndOn(t *testing.T) {
 	if _, err := bench.EndToEndOn(path, []int{0, 3}, k, 1, o); !errors.Is(err, driver.ErrInvalidDevice) {
 		t.Errorf("a device that is not there: %v", err)
 	}
+	for _, o := range []bench.CopyOptions{{In: true}, {Out: true}, {In: true, Out: true}} {
+		o.Set, o.Size, o.Total = 4<<10, 1<<10, 10<<10
+		before := sim.Stats(2)
+		if rate, err := bench.CopyOn(path, []int{0, 2}, o); err != nil || rate <= 0 {
+			t.Fatal(rate, err)
+		}
+		after := sim.Stats(2)
+		if in, out := after.BytesToDevice > before.BytesToDevice, after.BytesToHost > before.BytesToHost; in != o.In || out != o.Out || after.PageableCopies != before.PageableCopies {
+			t.Errorf("%+v: copied to the device: %v, to the host: %v", o, in, out)
+		}
+	}
 	for device := range 3 {
 		if stats := sim.Stats(device); stats.Leaks() {
 			t.Errorf("left behind on device %d: %+v", device, stats)
 		}
+	}
+}
+
+func TestHostCopy(t *testing.T) {
+	if rate := bench.HostCopy(1<<16, 2); rate <= 0 {
+		t.Error(rate)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	request context.Context
 	server  *Server
 	start   time.Time
 	body    *requestBody // nil if the request has none
@@ -31,6 +32,7 @@ type exchange struct {
 
 	status   int // 0: none sent yet
 	written  int64
+	buffered int           // of what was written, at most
 	pool     *backend.Pool // nil: not found yet
 	backend  string
 	hijacked bool
@@ -45,7 +47,7 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), server: s, start: time.Now(), tunnelTimeout: time.Duration(timeouts.Tunnel)}
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
 	}
@@ -56,13 +58,22 @@ func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *
 }
 
 // finish ends the exchange's hold on the connection. What is still buffered is
-// sent once the handler has returned, and bounded like any other write.
+// sent once the handler has returned, and bounded like any other write. A stream
+// of HTTP/2 that is closed already gets no deadline: nobody would take the timer
+// away, which keeps the whole connection in memory until it runs out.
 func (x *exchange) finish() {
+	over := x.request.Err() != nil
 	if x.body != nil {
-		x.body.finish()
+		x.body.finish(over)
 	}
-	x.armStream()
+	if !over && x.buffered > 0 {
+		x.armStream()
+	}
 }
+
+// streamBuffer is how much of an answer net/http holds back on a stream of
+// HTTP/2.
+const streamBuffer = 4 << 10
 
 // Unwrap lets http.ResponseController reach the writer beneath.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
@@ -80,8 +91,11 @@ func (x *exchange) Write(b []byte) (int, error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
-	x.armStream()
-	defer x.disarmStream()
+	if x.buffered += len(b); x.buffered > streamBuffer {
+		x.buffered = streamBuffer // at most, and the next write cannot be sure of room
+		x.armStream()
+		defer x.disarmStream()
+	}
 	n, err := x.ResponseWriter.Write(b)
 	x.written += int64(n)
 	return n, err
@@ -89,6 +103,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 
 // FlushError sends what is buffered; http.ResponseController calls it.
 func (x *exchange) FlushError() error {
+	x.buffered = 0
 	x.armStream()
 	defer x.disarmStream()
 	return x.control.Flush()
@@ -221,13 +236,14 @@ func (b *requestBody) timedOut() bool {
 	return b.expired || !b.deadline.IsZero() && !time.Now().Before(b.deadline)
 }
 
-// finish is called when the request is over. The server may read what is left
-// of the body, for which a deadline stays behind, and sets its own afterwards.
-func (b *requestBody) finish() {
+// finish is called when the request has been answered. The server may read what
+// is left of the body, for which a deadline stays behind, and sets its own
+// afterwards; not so if the request is over, its client gone.
+func (b *requestBody) finish(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finished = true
-	if !b.ended {
+	if !b.ended && !over {
 		b.setDeadline()
 	}
 }

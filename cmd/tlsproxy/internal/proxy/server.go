@@ -129,13 +129,17 @@ func (s *Server) httpServer() *http.Server {
 		ErrorLog:          log.New(withoutPanics{s.limiters.server}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
 		ConnContext:       withConn,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams, MaxReadFrameSize: maxFrameBytes},
 		Protocols:         new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	return server
 }
+
+// maxFrameBytes is the least that HTTP/2 allows (RFC 9113, section 4.2): each
+// connection keeps a buffer as large as the largest frame that it has seen.
+const maxFrameBytes = 16 << 10
 
 type connKey struct{}
 
