@@ -26,7 +26,6 @@ type batch struct {
 	kind    *Kind
 	buffer  *buffer
 	opened  time.Time
-	timer   *time.Timer // ends the callers' patience
 
 	deadline time.Time // by when it must have ended; set by the worker that starts it
 
@@ -73,6 +72,11 @@ func (b *batch) room() int {
 	return max(b.kind.capacity-int(v&countMask), 0)
 }
 
+// rows returns how many rows of a batch that is not sealed are taken.
+func (b *batch) rows() int {
+	return min(int(b.joined.Load()&countMask), b.kind.capacity) // who finds it full has counted himself too
+}
+
 // awaitWriters returns when the input of every row of a sealed batch is written. wake has room for a token and is the worker's own.
 func (b *batch) awaitWriters(wake chan struct{}) {
 	b.written = wake
@@ -87,7 +91,6 @@ func (b *batch) finish(err error) bool {
 		return false
 	}
 	b.err, b.late = err, err == ErrLate
-	b.timer.Stop()
 	close(b.done)
 	b.leave(-b.size)
 	return true

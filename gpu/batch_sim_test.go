@@ -225,6 +225,42 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// While a batch runs, another is not started beside it before it has enough rows to be worth it.
+func TestSmallBatchesWait(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.Workers, cfg.Capacity = 2, 2*besideRows
+	e := open(t, cfg)
+	k := kind(t, e, 653, Encaps)
+	input, want := newGenerator().row(t, 653, Encaps)
+	s := e.devices[0].session.Load()
+	sim.Hold(0, true)
+	tickets := []Ticket{reserve(t, e, k, input)}
+	awaitRunning(t, e)
+	for range besideRows - 1 {
+		tickets = append(tickets, reserve(t, e, k, input))
+		if b, _ := s.tryTake(); b != nil {
+			t.Fatalf("a batch of %d is started beside another", b.rows())
+		}
+	}
+	tickets = append(tickets, reserve(t, e, k, input))
+	for until := time.Now().Add(enough); s.runs.Load() != 2; time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(until) {
+			t.Fatal("the large batch is not started")
+		}
+	}
+	sim.Hold(0, false)
+	for _, ticket := range tickets {
+		finish(t, ticket, want)
+	}
+	awaitIdle(t, e)
+	if n := s.runs.Load(); n != 0 {
+		t.Errorf("%d batches pass for running", n)
+	}
+	if st := e.Stats()[0]; st.Batches != 2 || st.Rows != uint64(len(tickets)) {
+		t.Errorf("%d rows in %d batches", st.Rows, st.Batches)
+	}
+}
+
 // Whoever waits for room is told of it when a batch's memory is back, and when the device has failed.
 func TestRoom(t *testing.T) {
 	sim, cfg := simulated(t)

@@ -31,6 +31,7 @@ type device struct {
 	session atomic.Pointer[session] // nil while none takes rows
 
 	latency   []average.Line      // of batches, from start to end in nanoseconds, by their rows; by Kind.index
+	flight    []average.Average   // of rows, from joining to results in nanoseconds; by Kind.index
 	latencies histogram.Histogram // of all batches, in nanoseconds
 	sizes     histogram.Histogram // the same, in rows
 
@@ -67,8 +68,11 @@ func (d *device) expected(s *session, k *Kind) float64 {
 const leastRow = 1
 
 // count takes note of a batch that has ended well.
-func (d *device) count(b *batch, took time.Duration) {
+func (d *device) count(b *batch, started time.Time) {
+	took := time.Since(started)
 	d.latency[b.kind.index].Add(float64(b.size), float64(took))
+	// Rows come evenly, so that half of the time in which they gathered is what they waited.
+	d.flight[b.kind.index].Add(float64(took + started.Sub(b.opened)/2))
 	d.latencies.Add(uint64(took))
 	d.sizes.Add(uint64(b.size))
 	d.batches.Add(1)
@@ -149,7 +153,7 @@ func (d *device) isHalted() bool {
 // start puts a session into use.
 func (d *device) start(s *session) {
 	d.set(StateOpen, nil, false, func() {
-		d.log.Info("gpu: the device is open", "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
+		d.log.Info("gpu: the device is open", "driver", driver.Implementation(), "compute_capability", fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor), "memory", d.info.Memory)
 	})
 	d.session.Store(s)
 	d.engine.room.changed()

@@ -20,18 +20,23 @@
 //
 // # Batches
 //
-// Each device has workers: a goroutine with a CUDA stream, and with an OS thread to itself while it runs a batch. A worker without work takes the batch that is open, whatever
-// is in it, and while its stream is busy the next batch fills. Nothing is timed: batches grow because the device is busy. Batches
-// of several kinds take turns. Waiting costs no processor: workers sleep in the driver on a blocking event or on a channel, and one channel a batch, closed when
-// its results are there, wakes all of its callers. Copies go once each way a batch; the kernels of small batches of Encaps read and write
-// the pinned memory themselves. The two halves of an exchange, X25519's and the KEM's, run side by side in two streams of their worker.
+// Each device has workers: a goroutine with two CUDA streams, and with an OS thread to itself while it runs a batch. A worker without work takes
+// the batch that is open, whatever is in it, and while its stream is busy the next batch fills; another worker starts that one only when it has
+// enough rows to be worth what a batch costs the CPU. Nothing is timed: batches grow because the device is busy. Batches of several kinds take
+// turns. Waiting costs no processor: workers sleep in the driver on a blocking event or on a channel, and one channel a batch, closed when its
+// results are there, wakes all of its callers. Copies go once each way a batch; the kernels of small batches of Encaps read and write the pinned
+// memory themselves. The two halves of an exchange, X25519's and the KEM's, run side by side in the two streams of their worker.
+//
+// # Several devices
+//
+// A row goes to the device that is expected to be done with it first, by the batches ahead of it there and what batches of that size have taken.
+// What a device that fails gives back with ErrFault its caller may reserve again, on another.
 //
 // # Bounds
 //
 // Pinned memory is Config.Buffers times a batch of Config.Capacity rows a device; where there is none left, Reserve refuses, and Room tells when to
-// try again. A batch that has not
-// come back Config.MaxWait after its first row was reserved is given up by its callers, and until it does come back its device is passed over.
-// One that runs for Config.Hang counts as hung.
+// try again. A batch that has not come back Config.MaxWait after its first row was reserved is given up by its callers, and until it does come
+// back its device is passed over. One that runs for Config.Hang counts as hung.
 //
 // # Faults
 //
@@ -48,7 +53,8 @@
 // # Jobs
 //
 // Whoever has millions of rows passes them by Engine.Run, in pinned memory of his own (AllocPinned): chunks of them go through separate streams for
-// the copy in, the kernels and the copy out, on all devices at once.
+// the copy in, the kernels and the copy out, on all devices at once. Each device takes chunks as it comes free, and what one that fails has taken
+// the others do again.
 //
 // # Secrets
 //

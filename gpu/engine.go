@@ -114,7 +114,7 @@ func (e *Engine) find() error {
 			return fmt.Errorf("gpu: device %d: %w", n, err)
 		}
 		e.devices = append(e.devices, &device{
-			engine: e, api: e.api, number: n, info: info, latency: make([]average.Line, len(e.kinds)),
+			engine: e, api: e.api, number: n, info: info, latency: make([]average.Line, len(e.kinds)), flight: make([]average.Average, len(e.kinds)),
 			log: e.config.Logger.With("device", n, "name", info.Name, "pci", info.PCIBusID),
 		})
 	}

@@ -81,7 +81,7 @@ func (l *lane) serve(r *run) {
 	defer l.serving.Store(nil)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	if l.watchdog == nil {
-		l.watchdog = time.AfterFunc(time.Hour, l.bark)
+		l.watchdog = time.AfterFunc(someday, l.bark)
 	}
 	defer l.watchdog.Stop()
 	l.watch()

@@ -12,6 +12,9 @@ import (
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
+// someday is when a timer goes off that nobody has set.
+const someday = time.Hour
+
 // A session is one opening of a device: its context and all that lives in it. It ends with the first fault, and is not mended.
 type session struct {
 	device  *device
@@ -22,11 +25,12 @@ type session struct {
 	lane    *lane
 	undo    []func() error // what frees everything, in order of allocation
 
-	ready chan struct{}  // a token for each batch that may be waiting
+	ready chan struct{}  // a token for each batch that there may be for a worker
 	quit  chan struct{}  // closed by stop
 	busy  sync.WaitGroup // workers, and what else is in the driver
 	late  atomic.Int32   // batches that callers gave up and the device has not finished
 	open  atomic.Int32   // batches that are not finished
+	runs  atomic.Int32   // those of them that workers have
 
 	mu       sync.Mutex
 	queues   []queue // by Kind.queue
@@ -35,6 +39,8 @@ type session struct {
 	free     []*buffer
 	stopping bool
 	occupied map[*batch]struct{} // batches that callers are in
+	patience *time.Timer         // ends that of callers
+	patient  bool                // it runs
 	fault    error
 
 	vacated chan struct{} // closed when the session is stopping and no caller touches its memory any more
@@ -56,10 +62,31 @@ func (s *session) reserve(k *Kind, n int) (Ticket, error) {
 	}
 	if b := s.queues[k.queue].open.Load(); b != nil && b.kind == k {
 		if first, got := b.join(n); got > 0 {
+			s.grown(first, got)
 			return Ticket{batch: b, first: first, rows: got}, nil
 		}
 	}
 	return s.start(k, n)
+}
+
+// besideRows is how many rows a batch must have to be run beside another. What a batch costs the CPU, calls of the driver and threads that wake, is then
+// little for each of them. Fewer had better wait for the batch that runs and for the rows that come meanwhile: two small batches side by side
+// would cost twice as much, and be done hardly sooner.
+const besideRows = 32
+
+// grown wakes a worker when a batch has become large enough to be run beside others.
+func (s *session) grown(first, got int) {
+	if first < besideRows && first+got >= besideRows {
+		s.wake()
+	}
+}
+
+// wake has a worker look for a batch.
+func (s *session) wake() {
+	select {
+	case s.ready <- struct{}{}:
+	default: // a token for each worker lies there
+	}
 }
 
 // start seals the kind's open batch if it is full, and takes rows in a new one.
@@ -73,6 +100,7 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	if b := q.open.Load(); b != nil {
 		if b.kind == k {
 			if first, got := b.join(n); got > 0 {
+				s.grown(first, got)
 				return Ticket{batch: b, first: first, rows: got}, nil
 			}
 		}
@@ -86,16 +114,16 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	b.buffer, s.free = s.free[len(s.free)-1], s.free[:len(s.free)-1]
 	b.inUse.Store(2)
 	_, got := b.join(n)
-	b.timer = time.AfterFunc(s.device.engine.config.MaxWait, b.expire)
+	if !s.patient {
+		s.patient = true
+		s.patience.Reset(s.device.engine.config.MaxWait)
+	}
 	q.buffers++
 	q.waiting = append(q.waiting, b)
 	q.open.Store(b)
 	s.occupied[b] = struct{}{}
 	s.open.Add(1)
-	select {
-	case s.ready <- struct{}{}:
-	default: // a token for each worker lies there
-	}
+	s.wake()
 	return Ticket{batch: b, rows: got}, nil
 }
 
@@ -136,7 +164,10 @@ func (s *session) tryTake() (b *batch, stopping bool) {
 		if len(q.waiting) == 0 {
 			continue
 		}
-		b = q.waiting[0]
+		if b = q.waiting[0]; !s.stopping && s.runs.Load() > 0 && !b.sealed && b.rows() < besideRows {
+			continue
+		}
+		s.runs.Add(1)
 		n := copy(q.waiting, q.waiting[1:])
 		q.waiting[n] = nil
 		q.waiting = q.waiting[:n]
@@ -149,10 +180,37 @@ func (s *session) tryTake() (b *batch, stopping bool) {
 // retire says that the device has finished with a batch's memory, and its callers have their answer.
 func (s *session) retire(b *batch) {
 	s.open.Add(-1)
+	s.runs.Add(-1)
 	if b.late {
 		s.lateBy(-1)
 	}
 	b.drop()
+}
+
+// expire ends the patience of callers whose batches were opened too long ago.
+func (s *session) expire() {
+	limit := s.device.engine.config.MaxWait
+	var late []*batch
+	next := limit
+	s.mu.Lock()
+	s.patient = false
+	for b := range s.occupied {
+		left := limit - time.Since(b.opened)
+		switch {
+		case b.over.Load():
+		case left <= 0:
+			late = append(late, b)
+		default:
+			next, s.patient = min(next, left), true
+		}
+	}
+	if s.patient {
+		s.patience.Reset(next)
+	}
+	s.mu.Unlock()
+	for _, b := range late {
+		b.expire()
+	}
 }
 
 // lateBy counts batches that are late. While there are any the device gets no rows.
@@ -184,7 +242,7 @@ func (s *session) inFlight() (rows int) {
 		case b.sealed:
 			rows += b.size
 		default:
-			rows += min(int(b.joined.Load()&countMask), b.kind.capacity) // who finds it full has counted himself too
+			rows += b.rows()
 		}
 	}
 	return rows
@@ -297,6 +355,11 @@ func openSession(d *device) (s *session, err error) {
 		ready:    make(chan struct{}, e.config.Workers), quit: make(chan struct{}),
 		vacated: make(chan struct{}), broken: make(chan struct{}), hung: make(chan struct{}),
 	}
+	s.patience = time.AfterFunc(someday, s.expire)
+	s.undo = append(s.undo, func() error {
+		s.patience.Stop()
+		return nil
+	})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.freeAll())

@@ -54,8 +54,9 @@ type DeviceStats struct {
 	Power       *float64 // watts
 }
 
-// Latency is what batches take of late: Mean, and by the number of their rows, n, Base + n * Row. Zeros say that none was measured.
-type Latency struct{ Mean, Base, Row time.Duration }
+// Latency is what batches take of late: Mean, and by the number of their rows, n, Base + n * Row; and what a row takes, the time included that
+// it waits for its batch to start: Flight. Zeros say that none was measured.
+type Latency struct{ Mean, Base, Row, Flight time.Duration }
 
 // Latency returns what batches of a kind take, on the device that is expected to be done first.
 func (e *Engine) Latency(k *Kind) Latency {
@@ -65,7 +66,8 @@ func (e *Engine) Latency(k *Kind) Latency {
 	}
 	line := &e.devices[i].latency[k.index]
 	base, row := line.Value()
-	return Latency{time.Duration(line.Mean()), time.Duration(base), time.Duration(row)}
+	flight := e.devices[i].flight[k.index].Value()
+	return Latency{time.Duration(line.Mean()), time.Duration(base), time.Duration(row), time.Duration(flight)}
 }
 
 // Available says whether a device takes rows.

@@ -29,6 +29,7 @@ type worker struct {
 	filled chan struct{}
 
 	watchdog *time.Timer
+	awake    atomic.Bool           // the watchdog will look
 	current  atomic.Pointer[batch] // the one that runs
 }
 
@@ -36,7 +37,7 @@ type worker struct {
 func (w *worker) work() {
 	s := w.session
 	defer s.busy.Done()
-	w.watchdog = time.AfterFunc(time.Hour, w.bark)
+	w.watchdog = time.AfterFunc(someday, w.bark)
 	defer w.watchdog.Stop()
 	for b := s.take(); b != nil; b = s.take() {
 		if !w.serve(b) {
@@ -60,13 +61,13 @@ func (w *worker) serve(b *batch) bool {
 	}
 	started := w.watch(b)
 	err := w.runInContext(b)
-	w.unwatch()
+	w.current.Store(nil)
 	if err != nil {
 		s.fail(err)
 		b.finish(ErrFault)
 		return false
 	}
-	s.device.count(b, time.Since(started))
+	s.device.count(b, started)
 	if !b.finish(nil) {
 		<-b.done
 	}
@@ -79,20 +80,28 @@ func (w *worker) watch(b *batch) (started time.Time) {
 	started = time.Now()
 	b.deadline = started.Add(hang)
 	w.current.Store(b)
-	w.watchdog.Reset(hang)
+	w.rouse(hang)
 	return started
 }
 
-func (w *worker) unwatch() {
-	w.watchdog.Stop()
-	w.current.Store(nil)
+// rouse has the watchdog look after a while, unless it will look sooner.
+func (w *worker) rouse(after time.Duration) {
+	if w.awake.CompareAndSwap(false, true) {
+		w.watchdog.Reset(after)
+	}
 }
 
-// bark is the watchdog's: the batch that runs has had its time. The worker is left in the driver.
+// bark is the watchdog's: if the batch that runs has had its time, the session ends, and the worker is left in the driver. The watchdog is not called off
+// for each batch that ends, nor called for each that begins.
 func (w *worker) bark() {
+	w.awake.Store(false)
 	b := w.current.Load()
-	if b == nil || time.Now().Before(b.deadline) {
-		return // the bark was for the batch before, which has ended after all
+	if b == nil {
+		return
+	}
+	if left := time.Until(b.deadline); left > 0 {
+		w.rouse(left)
+		return
 	}
 	w.session.hang()
 	b.finish(ErrFault)

@@ -128,7 +128,7 @@ func (b *Bulk) check(p *Provider) error {
 
 // RunBulk carries a Bulk out and returns when every row has its status. Where
 // there are GPUs they do it, all of them together, and several Bulks take turns;
-// rows that a GPU fails to do the CPU does. The error is about the Bulk as a
+// rows that a GPU fails to do the others do, or the CPU. The error is about the Bulk as a
 // whole, the context's cause among them, and leaves rows undone. After
 // ErrMemoryLost the memory must not be touched any more.
 func (p *Provider) RunBulk(ctx context.Context, b *Bulk) error {

@@ -84,8 +84,9 @@ type offload interface {
 }
 
 // latency is how long batches take: on average, and by the number of their
-// requests, n, base + n * each. Zeros say that none was measured.
-type latency struct{ mean, base, each time.Duration }
+// requests, n, base + n * each; and how long a request does, with what it waits for
+// its batch: flight. Zeros say that none was measured.
+type latency struct{ mean, base, each, flight time.Duration }
 
 // newEngine opens the engine that cfg asks for.
 func newEngine(cfg Config, log *slog.Logger) (engine, error) {

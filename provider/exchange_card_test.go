@@ -134,6 +134,32 @@ func BenchmarkCardExchange(b *testing.B) {
 	}
 }
 
+// BenchmarkCardExchangePaced is the same at rates at which a server's exchanges arrive.
+func BenchmarkCardExchangePaced(b *testing.B) {
+	for _, engine := range []Engine{EngineGPU, EngineCPU, EngineAuto} {
+		cfg := cardConfig(b)
+		cfg.Engine = engine
+		p, err := Open(cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := cardSchemes(cfg)[len(cardSchemes(cfg))/2]
+		share := ownClient(b, s).share
+		for _, rate := range onCardElse([]int{2000, 10_000, 50_000}, []int{100}) {
+			b.Run(fmt.Sprintf("%s/%s/%d", s.Name(), engine, rate), func(b *testing.B) {
+				for range b.N {
+					measurePaced(b, p, rate, *cardTime, func(ctx context.Context) error {
+						_, _, err := p.ServerExchange(ctx, s, share)
+						return err
+					})
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+		p.Close()
+	}
+}
+
 // sampleEvery is how many calls of a caller there are to one whose latency is taken.
 const sampleEvery = 8
 
@@ -191,7 +217,8 @@ func measureExchanges(b *testing.B, p *Provider, callers int, call func(context.
 
 // BenchmarkCardExchangeModes reports how long a batch of servers' exchanges takes from
 // its last submission to its results, in the ways that package gpu can run it, and
-// how long one of the KEM alone: medians of rounds in which each has its turn.
+// how long one of the KEM alone: medians of rounds in which each has its turn. Beside
+// that, what the batch costs the processor, on average.
 func BenchmarkCardExchangeModes(b *testing.B) {
 	const rounds = 200
 	cfg := cardConfig(b)
@@ -233,19 +260,21 @@ func BenchmarkCardExchangeModes(b *testing.B) {
 	for _, size := range onCardElse([]int{1, 16, 64, 256, 1024, 4096}, []int{1, 4}) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			for range b.N {
-				times := make([][]time.Duration, len(modes))
+				times, used := make([][]time.Duration, len(modes)), make([]time.Duration, len(modes))
 				for range onCardElse(rounds, 1) {
 					for i := range modes {
 						r := exchange
 						if modes[i].op == gpu.Encaps {
 							r = encapsulation
 						}
-						times[i] = append(times[i], batchTime(b, modes[i].engine, modes[i].kind, r, size))
+						took, processor := batchTime(b, modes[i].engine, modes[i].kind, r, size)
+						times[i], used[i] = append(times[i], took), used[i]+processor
 					}
 				}
 				for i := range modes {
 					slices.Sort(times[i])
 					b.ReportMetric(float64(times[i][len(times[i])/2].Nanoseconds())/1e3, modes[i].name+"-us")
+					b.ReportMetric(float64(used[i].Nanoseconds())/1e3/float64(len(times[i])), modes[i].name+"-cpu-us")
 				}
 			}
 			b.ReportMetric(0, "ns/op")
@@ -253,8 +282,9 @@ func BenchmarkCardExchangeModes(b *testing.B) {
 	}
 }
 
-// batchTime has a device carry out the same request n times in one batch.
-func batchTime(b *testing.B, e *gpu.Engine, k *gpu.Kind, r *request, n int) time.Duration {
+// batchTime has a device carry out the same request n times in one batch, and returns
+// the time from the last submission on, and the processor's.
+func batchTime(b *testing.B, e *gpu.Engine, k *gpu.Kind, r *request, n int) (took, used time.Duration) {
 	t, err := e.Reserve(k, n)
 	if err != nil || t.Rows() != n {
 		b.Fatalf("%d of %d rows: %v", t.Rows(), n, err)
@@ -263,10 +293,10 @@ func batchTime(b *testing.B, e *gpu.Engine, k *gpu.Kind, r *request, n int) time
 	for i := range n {
 		fill(t.Input(i), r)
 	}
-	start := time.Now()
+	start, before := time.Now(), processorTime()
 	t.Submit()
 	if err := t.Wait(context.Background()); err != nil {
 		b.Fatal(err)
 	}
-	return time.Since(start)
+	return time.Since(start), processorTime() - before
 }

@@ -140,7 +140,9 @@ func (e *gpuEngine) latency(r *request) (latency, bool) {
 	return latencyOf(e.gpu.Latency(k)), true
 }
 
-func latencyOf(l gpu.Latency) latency { return latency{l.Mean, l.Base, l.Row} }
+func latencyOf(l gpu.Latency) latency {
+	return latency{mean: l.Mean, base: l.Base, each: l.Row, flight: l.Flight}
+}
 
 func (e *gpuEngine) keyGroup() int {
 	if e.gpu.Available() {

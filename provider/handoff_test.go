@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -54,6 +56,80 @@ func BenchmarkHandOff(b *testing.B) {
 			b.ReportMetric(float64(d.Rows)/float64(d.Batches), "batch")
 		})
 	}
+}
+
+// BenchmarkHandOffPaced is BenchmarkHandOff with exchanges that arrive at a rate, as a
+// server's do, which makes for small batches.
+func BenchmarkHandOffPaced(b *testing.B) {
+	for _, rate := range []int{2000, 10_000, 50_000} {
+		b.Run(fmt.Sprint(rate), func(b *testing.B) {
+			p := openIdle(b, idleLatency)
+			s := ctruprime.Scheme761()
+			share := ownClient(b, s).share
+			for range b.N {
+				measurePaced(b, p, rate, time.Second, func(ctx context.Context) error {
+					_, _, err := p.ServerExchange(ctx, s, share)
+					return err
+				})
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// measurePaced reports what calls that arrive at random, so many a second, cost the
+// processor and how long they take. What the arrivals themselves cost is measured
+// before, and taken off.
+func measurePaced(b *testing.B, p *Provider, rate int, during time.Duration, call func(context.Context) error) {
+	idle, calls, _ := pace(b, rate, during, func(context.Context) error { return nil })
+	alone := float64(idle) / float64(calls)
+	before := p.Stats()
+	used, calls, latencies := pace(b, rate, during, call)
+	slices.Sort(latencies)
+	b.ReportMetric((float64(used)/float64(calls)-alone)/1e3, "cpu-us/op")
+	b.ReportMetric(float64(calls)/during.Seconds(), "exchanges/s")
+	b.ReportMetric(float64(latencies[calls/2].Nanoseconds())/1e3, "us-p50")
+	b.ReportMetric(float64(latencies[calls*99/100].Nanoseconds())/1e3, "us-p99")
+	if after := p.Stats(); after.GPU != nil {
+		d, was := after.GPU.Devices[0], before.GPU.Devices[0]
+		b.ReportMetric(float64(d.Rows-was.Rows)/float64(max(d.Batches-was.Batches, 1)), "batch")
+		b.ReportMetric(100*float64(after.GPU.Served-before.GPU.Served)/float64(calls), "%by-gpu")
+	}
+}
+
+// pace makes calls at random times, at a rate, and returns the processor time used and
+// how long each of them took.
+func pace(tb testing.TB, rate int, during time.Duration, call func(context.Context) error) (used time.Duration, calls int, latencies []time.Duration) {
+	const callers = 128
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	before := processorTime()
+	end := time.Now().Add(during)
+	for range callers {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			var own []time.Duration
+			for next := time.Now(); ; {
+				next = next.Add(time.Duration(rand.ExpFloat64() * callers / float64(rate) * float64(time.Second)))
+				if next.After(end) {
+					break
+				}
+				time.Sleep(time.Until(next))
+				began := time.Now()
+				if err := call(ctx); err != nil {
+					tb.Error(err)
+					return
+				}
+				own = append(own, time.Since(began))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			latencies = append(latencies, own...)
+		})
+	}
+	wg.Wait()
+	return processorTime() - before, len(latencies), latencies
 }
 
 // exchangeLoad has callers do n operations together, each caller with a context of

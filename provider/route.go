@@ -14,10 +14,10 @@ import (
 //
 // It asks how many processors the key exchanges would keep busy if the CPU did
 // them all, the load. Each request on the CPU counts as one, as long as it runs.
-// A request on a GPU is in flight for the time of a batch, of which it would have
-// kept a processor busy for its own cost: it counts as cost / latency. So the
-// same arrivals give the same load wherever they are sent, and arrivals that
-// come in crowds or not at all even out in the average.
+// A request on a GPU is in flight while it waits for a batch and while that runs, of
+// which time it would have kept a processor busy for its own cost: it counts as
+// cost / flight. So the same arrivals give the same load wherever they are sent,
+// and arrivals that come in crowds or not at all even out in the average.
 //
 // A batch of n requests takes base + n * each on a GPU, by a line through what was
 // measured, and n * cost on one processor. From base / (cost - each) requests on
@@ -101,8 +101,15 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	if len(batch) == 0 {
 		return
 	}
-	if t := r.route(&batch[0]); r.offloads(t, len(batch)) && adopted(&batch[0]) {
-		n := int64(len(batch))
+	t, n := r.route(&batch[0]), int64(len(batch))
+	offload := r.offloads(t, len(batch))
+	if q := &batch[0]; q.op == opSign {
+		offload = q.key.inDemand(n, r.share(t)) && offload && adopted(q)
+		flight := q.key.flight(offload)
+		flight.Add(n)
+		defer flight.Add(-n)
+	}
+	if offload {
 		t.onGPU.Add(n)
 		defer t.onGPU.Add(-n)
 		r.gpu.serve(ctx, batch)
@@ -114,10 +121,33 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	r.cpu.serve(ctx, batch)
 }
 
-// adopted says whether the devices know a request's key, if it has one; if not,
-// they are to.
+// Signatures have one route, but those by one key do not fill another's batches. So
+// each key has a load of its own, counted in the same way, and its signatures
+// stay on the CPU while too few of them would come together.
+type keyLoad struct {
+	onCPU, onGPU atomic.Int64 // signatures in flight
+	level        average.Level
+}
+
+// inDemand says whether a batch's time would bring a key as many signatures as
+// a batch is worth, and takes note of the load that n more meet. share is what
+// one on a GPU stands for; before that is known, which 1 says, any demand will do.
+func (k *keyLoad) inDemand(n int64, share float64) bool {
+	level := k.level.Add(float64(k.onCPU.Load()) + float64(k.onGPU.Load())*share)
+	return share >= 1 || level+float64(n-1)*share >= minBatch*share
+}
+
+// flight is where signatures are counted while they are served.
+func (k *keyLoad) flight(onGPU bool) *atomic.Int64 {
+	if onGPU {
+		return &k.onGPU
+	}
+	return &k.onCPU
+}
+
+// adopted says whether the devices know a signature's key; if not, they are to.
 func adopted(q *request) bool {
-	q.wanted = q.op == opSign && q.key.device.Load() == nil
+	q.wanted = q.key.device.Load() == nil
 	return !q.wanted
 }
 
@@ -133,15 +163,15 @@ func (r *router) pin(n int) (*Pinned, error) { return r.gpu.pin(n) }
 func (r *router) install(k *BulkKeys) error { return r.gpu.install(k) }
 
 // share is what part of a processor a request on a GPU stands for: its cost on
-// the CPU by the latency of its batch, at most one, which it is where either
+// the CPU by the time that it is in flight, at most one, which it is where either
 // has not been measured.
 func (r *router) share(t *route) float64 {
 	l, _ := r.gpu.latency(&t.kind)
 	cost := t.cost.Value()
-	if cost == 0 || l.mean == 0 {
+	if cost == 0 || l.flight == 0 {
 		return 1
 	}
-	return min(cost/float64(l.mean), 1)
+	return min(cost/float64(l.flight), 1)
 }
 
 // threshold is the number of requests in flight from which on the GPUs are to

@@ -27,10 +27,15 @@ func (g *fakeGPU) keyGroup() int                        { return 1000 }
 func (g *fakeGPU) stats(st *Stats)                      { st.GPU = &GPUStats{} }
 func (g *fakeGPU) serve(_ context.Context, b []request) { g.entered <- len(b); <-g.hold }
 
+// takes is the latency of a GPU whose requests do not wait for batches to start.
+func takes(mean, base, each time.Duration) latency {
+	return latency{mean: mean, base: base, each: each, flight: mean}
+}
+
 // route761 returns a router whose measurements say that an encapsulation costs
 // 25 us on the CPU and a batch takes 100 us.
 func route761() (*router, *fakeGPU, *route) {
-	g := &fakeGPU{present: true, takes: latency{mean: 100_000, base: 100_000}, hold: make(chan struct{}), entered: make(chan int, 100)}
+	g := &fakeGPU{present: true, takes: takes(100_000, 100_000, 0), hold: make(chan struct{}), entered: make(chan int, 100)}
 	r := newRouter(&cpuEngine{log: slog.Default()}, g)
 	t := r.route(&request{op: opEncapsulate, scheme: ctruprime.Scheme761()})
 	t.cost.Add(25_000)
@@ -85,15 +90,15 @@ func TestRouteThreshold(t *testing.T) {
 		takes     latency
 		threshold float64
 	}{
-		{25_000, latency{100_000, 100_000, 0}, 4},
-		{25_000, latency{200_000, 200_000, 0}, 8},
-		{100_000, latency{200_000, 200_000, 0}, 2},
-		{200_000, latency{100_000, 100_000, 0}, 2},
-		{95_000, latency{190_000, 160_000, 200}, 2}, // an exchange, with X25519
-		{10_000, latency{1_000_000, 1_000_000, 0}, 100},
-		{30_000, latency{120_000, 80_000, 10_000}, 4},
-		{30_000, latency{120_000, 80_000, 30_000}, 0},
-		{5_000, latency{500_000, 0, 500_000}, 0},
+		{25_000, takes(100_000, 100_000, 0), 4},
+		{25_000, takes(200_000, 200_000, 0), 8},
+		{100_000, takes(200_000, 200_000, 0), 2},
+		{200_000, takes(100_000, 100_000, 0), 2},
+		{95_000, takes(190_000, 160_000, 200), 2}, // an exchange, with X25519
+		{10_000, takes(1_000_000, 1_000_000, 0), 100},
+		{30_000, takes(120_000, 80_000, 10_000), 4},
+		{30_000, takes(120_000, 80_000, 30_000), 0},
+		{5_000, takes(500_000, 0, 500_000), 0},
 		{5_000, latency{}, 2},
 	} {
 		r, g, _ := route761()

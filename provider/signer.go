@@ -40,6 +40,8 @@ type signingKey struct {
 
 	device  atomic.Value // what an engine has made of it for its devices, if anything
 	refused atomic.Int64 // when there was no room for it: nanoseconds since 1970; 0: never
+
+	keyLoad // for a router
 }
 
 // adoptAgain is how long a key for which there was no room waits.

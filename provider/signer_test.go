@@ -191,38 +191,77 @@ func TestPutDER(t *testing.T) {
 	check(make([]byte, 64))
 }
 
-// The router measures signatures, and keeps those on the CPU whose keys no device
-// has.
+// The router measures signatures, and sends them to a device if there is a load, if
+// their key has a share in it that fills batches, and if the device knows the key.
 func TestRouteSignatures(t *testing.T) {
 	r, g, _ := route761()
 	g.entered = make(chan int, 1)
 	close(g.hold)
-	key := p256Key(t)
-	k := &signingKey{private: key, number: random(32)}
-	sign := func() *request {
+	k := &signingKey{private: p256Key(t), number: random(32)}
+	sign := func() (q *request, onGPU bool) {
 		batch := []request{{op: opSign, key: k, peer: random(digestSize), out: make([]byte, maxSignatureSize)}}
 		r.serve(t.Context(), batch)
-		return &batch[0]
+		select {
+		case <-g.entered:
+			onGPU = true
+		default:
+			if !verifies(&batch[0]) {
+				t.Errorf("%v, %x", batch[0].err, batch[0].out)
+			}
+		}
+		return &batch[0], onGPU
 	}
-	r.onCPU.Store(20)
-	settle(r, r.sign)
-	if q := sign(); q.err != nil || !verifies(q) {
-		t.Errorf("%v, %x", q.err, q.out)
+	if q, onGPU := sign(); onGPU || q.wanted {
+		t.Error("a signature alone is not for the GPU")
 	}
 	if r.sign.cost.Value() == 0 {
 		t.Error("the CPU's cost is not measured")
 	}
-	if q := sign(); !q.wanted {
+	r.onCPU.Store(20)
+	settle(r, r.sign)
+	if q, onGPU := sign(); onGPU || q.wanted {
+		t.Error("a signature by a key without much to do is not for the GPU, whatever else there is to do")
+	}
+	k.onCPU.Store(8)
+	for range 500 {
+		k.inDemand(1, r.share(r.sign))
+	}
+	if q, onGPU := sign(); onGPU || !q.wanted {
 		t.Error("no device is to know the key")
 	}
 	k.device.Store(true)
-	sign()
-	if n := <-g.entered; n != 1 {
-		t.Errorf("%d requests", n)
+	if _, onGPU := sign(); !onGPU {
+		t.Error("a signature by a key in demand is for the GPU")
+	}
+	if k.onGPU.Load() != 0 || k.onCPU.Load() != 8 || r.sign.onGPU.Load() != 0 {
+		t.Error("signatures are in flight")
 	}
 	var st Stats
 	r.stats(&st)
 	if last := st.Routing.Routes[len(st.Routing.Routes)-1]; last.Operation != "sign" || last.CPUCost == 0 {
 		t.Errorf("%+v", last)
+	}
+}
+
+// The load of a key does not depend on where its signatures are made.
+func TestKeyLoad(t *testing.T) {
+	const share = 0.125 // a batch takes eight times as long as a signature
+	for _, c := range []struct {
+		onCPU, onGPU, batch int64
+		want                bool
+	}{{0, 0, 1, false}, {0, 1, 1, false}, {0, 3, 1, true}, {1, 0, 1, true}, {0, 0, 2, false}, {0, 0, 3, true}} {
+		var k keyLoad
+		k.onCPU.Store(c.onCPU)
+		k.onGPU.Store(c.onGPU)
+		got := false
+		for range 500 {
+			got = k.inDemand(c.batch, share)
+		}
+		if got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if !k.inDemand(1, 1) {
+			t.Error("a GPU that was not measured is not tried")
+		}
 	}
 }

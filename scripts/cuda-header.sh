@@ -67,8 +67,14 @@ compare() {
 	echo "cuda-header: $(wc -l <"$work/theirs.txt") constants and layouts are as in $header${gone:+; it does not have $gone}"
 }
 
-${GO:-go} mod download gorgonia.org/cu
-compare "$(${GO:-go} list -m -f '{{.Dir}}' gorgonia.org/cu)/cmd/genlib/cuda.h"
-for header in "${CUDA_HOME:-/usr/local/cuda}/include/cuda.h" /opt/cuda/include/cuda.h /usr/include/cuda.h "$@"; do
-	[ ! -e "$header" ] || compare "$header"
+headers=()
+if command -v "${GO:-go}" >/dev/null; then
+	${GO:-go} mod download gorgonia.org/cu
+	headers+=("$(${GO:-go} list -m -f '{{.Dir}}' gorgonia.org/cu)/cmd/genlib/cuda.h")
+fi
+for header in "${CUDA_HOME:-/usr/local/cuda}/include/cuda.h" /opt/cuda/include/cuda.h /usr/include/cuda.h; do
+	[ ! -f "$header" ] || headers+=("$header")
 done
+headers+=("$@")
+[ ${#headers[@]} -gt 0 ] || { echo "cuda-header: neither Go nor a CUDA header is here: scripts/cuda-header.sh FILE names one" >&2; exit 1; }
+for header in "${headers[@]}"; do compare "$header"; done

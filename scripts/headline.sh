@@ -8,13 +8,17 @@
 #   scripts/headline.sh BINARIES OUT
 #
 # BINARIES holds tlsproxy (built with gotls) and goproxy (with the plain go command); the
-# results go to OUT, a folder: headline.txt, headline.json, and profiles of the server
-# under load. "make headline" builds and runs it. In the environment:
+# results go to OUT, a folder: headline.txt, the same as JSON, and a profile of a server under
+# load. "make headline" builds and runs it. In the environment:
 #
 #   SERVER_CORES  cores of the servers, as taskset takes them (an eighth of all, from 0)
 #   CLIENT_CORES  cores of the client (the others)
-#   CONCURRENCY   levels ("1,16,64,256,1024")
-#   ROUNDS, DURATION  of each row and level (3, 1500ms)
+#   CONCURRENCY   levels under load ("16,64,256,1024")
+#   ROUNDS, DURATION  of each row and level under load (3, 1500ms)
+#   ALONE_ROUNDS, ALONE_DURATION  the same for one connection at a time (9, 700ms)
+#
+# The plain proxy has rows of its own with GOGC=400, which has it collect garbage as
+# seldom as tlsproxy does of itself: they tell that apart from the rest.
 set -euo pipefail
 
 binaries=$(cd "${1:?usage: scripts/headline.sh BINARIES OUT}" && pwd)
@@ -27,9 +31,11 @@ cores=$(nproc --all)
 servers=$((cores / 8 > 0 ? cores / 8 : 1))
 SERVER_CORES=${SERVER_CORES:-0-$((servers - 1))}
 CLIENT_CORES=${CLIENT_CORES:-$servers-$((cores - 1))}
-CONCURRENCY=${CONCURRENCY:-1,16,64,256,1024}
+CONCURRENCY=${CONCURRENCY:-16,64,256,1024}
 ROUNDS=${ROUNDS:-3}
 DURATION=${DURATION:-1500ms}
+ALONE_ROUNDS=${ALONE_ROUNDS:-9}
+ALONE_DURATION=${ALONE_DURATION:-700ms}
 
 work=$(mktemp -d)
 pids=()
@@ -88,10 +94,16 @@ tlsproxy() {
 	"$binaries/tlsproxy" check -c "$1.yaml" >"$1.log" 2>&1 && start "$1.log" "$binaries/tlsproxy" run -c "$1.yaml"
 }
 
-start goproxy.log "$binaries/goproxy" serve --listen localhost:$port --cert server.pem --key server-key.pem --backend http://127.0.0.1:9 ||
-	{ cat goproxy.log >&2; exit 1; }
-row 'plain Go X25519' X25519 true
-row 'plain Go X25519MLKEM768' X25519MLKEM768 true
+for gogc in 100 400; do
+	plain='plain Go'
+	[ $gogc = 100 ] || plain="plain Go GOGC=$gogc"
+	port=$((port + 2))
+	start goproxy-$gogc.log env GOGC=$gogc "$binaries/goproxy" serve --listen localhost:$port --cert server.pem --key server-key.pem --backend http://127.0.0.1:9 ||
+		{ cat goproxy-$gogc.log >&2; exit 1; }
+	for group in X25519 X25519MLKEM768; do
+		row "$plain $group" $group "$([ $gogc = 100 ] && echo true || echo false)"
+	done
+done
 
 tlsproxy cpu '{engine: cpu}' || { cat cpu.log >&2; exit 1; }
 row 'X25519' X25519
@@ -108,7 +120,7 @@ for engine in gpu auto; do
 			row "CTRUPrime761 $name" X25519CTRUPrime761
 			[ $engine = auto ] || { profiled=$((port + 1)) target=$port; }
 		else
-			echo "headline: no row for $name: $(grep -v '^#' $name.log | head -n 1)" >&2
+			echo "headline: no row for $name: $(grep -v -e '^#' -e level= $name.log | tail -n 1)" >&2
 			[ $engine = auto ] || break 2 # no GPU: auto would be the CPU again
 		fi
 	done
@@ -138,8 +150,12 @@ fetch() {
 
 status=0
 cat "$out/machine.txt"
-bench --plan $rows --concurrency "$CONCURRENCY" --rounds "$ROUNDS" --duration "$DURATION" --warm-up 300ms --save "$out/headline.json" |
+# Alone, a GPU's signature is a round trip more: not what anybody would ask for.
+grep -v -e '-sign"' $rows >alone.yaml
+bench --plan alone.yaml --concurrency 1 --rounds "$ALONE_ROUNDS" --duration "$ALONE_DURATION" --warm-up 300ms --save "$out/alone.json" |
 	tee "$out/headline.txt" || status=$?
+bench --plan $rows --concurrency "$CONCURRENCY" --rounds "$ROUNDS" --duration "$DURATION" --warm-up 300ms --save "$out/load.json" |
+	tee -a "$out/headline.txt" || status=$?
 
 # Where the server's time goes under load.
 bench "localhost:$target" --groups X25519CTRUPrime761 --concurrency 256 --duration 8s --warm-up 1s >"$out/profiled.txt" &

@@ -86,7 +86,7 @@ func TestBenchPlan(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, errText)
 	}
-	for _, want := range []string{"one ", "CurveP256", "ratio to one", "requests/s", "One round of 3 connections"} {
+	for _, want := range []string{"one ", "CurveP256", "CPU to one", "requests/s", "One round of 3 connections"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

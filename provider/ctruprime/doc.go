@@ -45,14 +45,15 @@
 // # Vector code
 //
 // On amd64 the processor decides, at run time, whether a Scheme uses portable
-// code, AVX2 with BMI2, or AVX-512 (F, BW, DQ and VL) beside it; -tags noasm leaves portable
-// code only. All of them compute the same bytes. Products use three transforms
-// modulo primes of 12 and 13 bits in place of one modulo 2^25 - 2^12 + 1, division
-// steps run on whole polynomials, and up to four hashes run at once, of several
-// operations or the two of one decapsulation: see internal/vec. A parsed key
-// belongs to the Scheme that parsed it and takes some 12 to 20 KiB.
-// [Scheme.EncapsulateBatch] and [Scheme.DecapsulateBatch] share hashing between
-// operations.
+// code, AVX2 with BMI2, or AVX-512 (F, BW, DQ and VL, and VNNI and VBMI where
+// it has them) beside it; -tags noasm leaves portable code only. All of them
+// compute the same bytes. Products use three transforms modulo primes of 12
+// and 13 bits in place of one modulo 2^25 - 2^12 + 1, division steps run on
+// whole polynomials, and up to four hashes run at once, of several operations
+// or the two of one decapsulation: see internal/vec. A parsed key belongs to
+// the Scheme that parsed it and takes some 12 to 20 KiB.
+// [Scheme.EncapsulateBatch] and [Scheme.DecapsulateBatch] share hashing
+// between operations.
 //
 // # What it does not know
 //

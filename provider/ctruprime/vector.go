@@ -35,7 +35,7 @@ func newVectorized(p *parameters, level vectorLevel) *vectorized {
 	}
 	return &vectorized{
 		Codec:  vec.NewCodec(p.n, int(p.q), p.eta, int(p.d)),
-		ring:   vec.NewRing(p.n, int(p.q), p.leaf, vectorPrimes[p.n]...),
+		ring:   vec.NewRing(p.n, int(p.q), p.leaf, level == avx512, vectorPrimes[p.n]...),
 		avx512: level == avx512,
 	}
 }

@@ -28,21 +28,55 @@ import (
 // B = q/(1 - q/2^15) = 5380, 5340 and 10375.
 func inversion() {
 	moduli = nil
-	routine("divide", "func(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int, gap int) int",
-		"divide does so many division steps on f, g, v and r, where v = 0 and r = 1 at the",
+	divide(vectorAVX2, "divide", "AVX2")
+	divide(vectorAVX512, "divideAVX512", "AVX-512F, BW and VL")
+}
+
+// A vectorKind says how a division uses vectors.
+type vectorKind struct {
+	bytes, atOnce int
+	new           func() VecVirtual
+	move          func(from, to Op)
+	mask          func() Register
+	setMask       func(all, mask Register)     // to all ones or zero
+	choose        func(mask Register, b, a Op) // a = b where the mask is one
+}
+
+var vectorAVX2 = vectorKind{
+	bytes: 32, atOnce: 2, new: YMM, move: func(from, to Op) { VMOVDQU(from, to) },
+	mask: func() Register { return YMM() },
+	setMask: func(all, mask Register) {
+		VMOVQ(all, mask.(VecVirtual).AsX())
+		VPBROADCASTQ(mask.(VecVirtual).AsX(), mask)
+	},
+	choose: func(mask Register, b, a Op) { VPBLENDVB(mask, b, a, a) },
+}
+
+var vectorAVX512 = vectorKind{
+	bytes: 64, atOnce: 1, new: ZMM, move: func(from, to Op) { VMOVDQU64(from, to) },
+	mask:    func() Register { return K() },
+	setMask: func(all, mask Register) { KMOVQ(all, mask) },
+	choose:  func(mask Register, b, a Op) { VPBLENDMW(b, a, mask, a) },
+}
+
+func divide(kind vectorKind, name, needs string) {
+	routine(name, "func(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int, gap int) int",
+		name+" does so many division steps on f, g, v and r, where v = 0 and r = 1 at the",
 		"start and the degrees of f and g, below size, add up to steps. f and r have size words,",
 		"a multiple of 32. g and v have steps + 32 and wander: g starts at gs, and v ends at vs.",
 		"The table holds q, then as 64-bit integers q, round(2^28/q) and round(2^43/q). What",
 		"it leaves is right if delta was never beyond gap, an even number, in absolute value;",
-		"otherwise it returns a negative number. It needs AVX2.")
+		"otherwise it returns a negative number. It needs "+needs+".")
 	d := division{
-		f: Load(Param("fs"), GP64()), g: Load(Param("gs"), GP64()),
+		vectorKind: kind,
+		f:          Load(Param("fs"), GP64()), g: Load(Param("gs"), GP64()),
 		v: Load(Param("vs"), GP64()), r: Load(Param("rs"), GP64()),
 		table: Load(Param("table"), GP64()), steps: Load(Param("steps"), GP64()),
 		delta: GP64(), f0: GP64(), g0: GP64(), done: GP64(), within: GP64(),
-		q: YMM(), multF: YMM(), multG: YMM(), guessF: YMM(), guessG: YMM(), swap: YMM(),
+		q: kind.new(), multF: kind.new(), multG: kind.new(), guessF: kind.new(), guessG: kind.new(),
+		swap: kind.mask(),
 	}
-	VMOVDQU(at(d.table, 0), d.q)
+	VPBROADCASTW(at(d.table, 0), d.q)
 	LEAQ(Mem{Base: d.v, Index: d.steps, Scale: 2}, d.v)
 	MOVQ(I32(1), d.delta)
 	XORQ(d.done, d.done)
@@ -61,10 +95,12 @@ func inversion() {
 }
 
 type division struct {
-	f, g, v, r, table                     Register
-	steps, delta, f0, g0, done            Register
-	within                                GPVirtual // negative once delta was beyond the gap
-	q, multF, multG, guessF, guessG, swap VecVirtual
+	vectorKind
+	f, g, v, r, table               Register
+	steps, delta, f0, g0, done      Register
+	within                          GPVirtual // negative once delta was beyond the gap
+	q, multF, multG, guessF, guessG VecVirtual
+	swap                            Register // a mask
 }
 
 // prepare reads f0 and g0, decides the swap and readies the factors.
@@ -102,8 +138,7 @@ func (d *division) prepare() {
 	NEGQ(positive)
 	ANDQ(positive, nonzero)
 	SARQ(U8(63), nonzero)
-	VMOVQ(nonzero, d.swap.AsX())
-	VPBROADCASTQ(d.swap.AsX(), d.swap)
+	d.setMask(nonzero, d.swap)
 	XORQ(nonzero, d.delta)
 	SUBQ(nonzero, d.delta)
 	INCQ(d.delta)
@@ -120,7 +155,7 @@ func (d *division) prepare() {
 
 // eliminate returns f0*b - g0*a.
 func (d *division) eliminate(a, b VecVirtual) VecVirtual {
-	guess, t, next := YMM(), YMM(), YMM()
+	guess, t, next := d.new(), d.new(), d.new()
 	VPMULHRSW(d.guessF, b, guess)
 	VPMULHRSW(d.guessG, a, t)
 	VPSUBW(t, guess, guess)
@@ -131,8 +166,6 @@ func (d *division) eliminate(a, b VecVirtual) VecVirtual {
 	VPSUBW(guess, next, next)
 	return next
 }
-
-const unrolled = 2 // vectors
 
 // The last two arguments are read where they are.
 var (
@@ -187,17 +220,17 @@ func (d *division) treat(name string, count, bound, as, bs Register) {
 	MOVQ(as, p)
 	MOVQ(bs, q)
 	Label(name)
-	for i := range unrolled {
-		a, b := YMM(), YMM()
-		VMOVDQU(at(p, vectorSize*i), a)
-		VMOVDQU(at(q, vectorSize*i), b)
+	for i := range d.atOnce {
+		a, b := d.new(), d.new()
+		d.move(at(p, d.bytes*i), a)
+		d.move(at(q, d.bytes*i), b)
 		next := d.eliminate(a, b)
-		VPBLENDVB(d.swap, b, a, a)
-		store(a, at(p, vectorSize*i))
-		store(next, at(q, vectorSize*i))
+		d.choose(d.swap, b, a)
+		d.move(a, at(p, d.bytes*i))
+		d.move(next, at(q, d.bytes*i))
 	}
-	ADDQ(U32(unrolled*vectorSize), p)
-	ADDQ(U32(unrolled*vectorSize), q)
+	ADDQ(U32(d.bytes*d.atOnce), p)
+	ADDQ(U32(d.bytes*d.atOnce), q)
 	DECQ(count)
 	JNE(LabelRef(name))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -39,7 +40,8 @@ func ring() {
 		moduli = s.primes
 		operand := s.forward(false)
 		key := s.forward(true)
-		s.inverse(s.pointwise(operand, key))
+		s.pointwise("VNNI", "AVX512-VNNI and AVX-512VL", leafVNNI, operand, key)
+		s.inverse(s.pointwise("", "AVX2", leafAVX2, operand, key))
 	}
 	swapPairs()
 }
@@ -268,10 +270,10 @@ func tooLarge(a, b bounds) bool {
 // key's leaf, coefficient k of the product is the sum of a[j] * e[16+k-j]; a pair
 // of j is one multiplication, which gives every other k. a comes with the words
 // of each pair exchanged.
-func (s shape) pointwise(operand, key bounds) bounds {
-	name := fmt.Sprintf("pointwise%d", s.radix)
+func (s shape) pointwise(suffix, needs string, leaf func(a, e Register) (even, odd VecVirtual), operand, key bounds) bounds {
+	name := fmt.Sprintf("pointwise%d%s", s.radix, suffix)
 	routine(name, "func(out *int32, a *int32, key *int32, table *int16)",
-		fmt.Sprintf("%s multiplies two transforms. out may be a. It needs AVX2.", name))
+		fmt.Sprintf("%s multiplies two transforms. out may be a. It needs %s.", name, needs))
 	out := Load(Param("out"), GP64())
 	a := Load(Param("a"), GP64())
 	e := Load(Param("key"), GP64())
@@ -289,21 +291,7 @@ func (s shape) pointwise(operand, key bounds) bounds {
 		result[i] = (sum+p<<15)>>16 + 1
 	}
 	loop("leaf", s.radix*32, func() {
-		even, odd := YMM(), YMM()
-		for j := 0; j < 16; j += 2 {
-			pair := broadcast(at(a, 2*j))
-			// Words 15-j and 16-j of e on.
-			for i, sum := range []VecVirtual{even, odd} {
-				window := at(e, 2*(15-j+i))
-				if j == 0 {
-					VPMADDWD(window, pair, sum)
-					continue
-				}
-				product := YMM()
-				VPMADDWD(window, pair, product)
-				VPADDD(product, sum, sum)
-			}
-		}
+		even, odd := leaf(a, e)
 		// Montgomery's reduction of 32 bits: low and high words apart.
 		low, high := YMM(), YMM()
 		VPSLLD(U8(16), odd, low)
@@ -320,6 +308,68 @@ func (s shape) pointwise(operand, key bounds) bounds {
 	})
 	finish()
 	return result
+}
+
+// window is words 15-j of e on, and i words further.
+func window(e Register, j, i int) Mem { return at(e, 2*(15-j+i)) }
+
+// leafAVX2 returns the even and the odd coefficients of a product of leaves.
+func leafAVX2(a, e Register) (even, odd VecVirtual) {
+	sums := []VecVirtual{YMM(), YMM()}
+	for j := 0; j < 16; j += 2 {
+		pair := broadcast(at(a, 2*j))
+		for i, sum := range sums {
+			if j == 0 {
+				VPMADDWD(window(e, j, i), pair, sum)
+				continue
+			}
+			product := YMM()
+			VPMADDWD(window(e, j, i), pair, product)
+			VPADDD(product, sum, sum)
+		}
+	}
+	return sums[0], sums[1]
+}
+
+// leafVNNI is leafAVX2 with multiplications that add. Most pairs are spread by
+// shuffles, since two vectors a cycle can be loaded, and pairs in turn are added
+// up apart, since a sum takes longer than its multiplications are apart.
+func leafVNNI(a, e Register) (even, odd VecVirtual) {
+	const shuffled = 6
+	halves := []VecVirtual{YMM(), YMM()}
+	VBROADCASTI128(at(a, 0), halves[0])
+	VBROADCASTI128(at(a, 16), halves[1])
+	sums := [2][2]VecVirtual{{YMM(), YMM()}, {YMM(), YMM()}}
+	for k := range 8 {
+		var pair VecVirtual
+		if k < shuffled {
+			pair = YMM()
+			VPSHUFD(U8(k%4*0x55), halves[k/4], pair)
+		} else {
+			pair = broadcast(at(a, 4*k))
+		}
+		for i, sum := range sums[k%2] {
+			if k < 2 {
+				VPMADDWD(window(e, 2*k, i), pair, sum)
+			} else {
+				multiplyAdd(window(e, 2*k, i), pair, sum)
+			}
+		}
+	}
+	VPADDD(sums[1][0], sums[0][0], sums[0][0])
+	VPADDD(sums[1][1], sums[0][1], sums[0][1])
+	return sums[0][0], sums[0][1]
+}
+
+// multiplyAdd is VPDPWSSD, which avo does not know: VPMADDWD, added to sum.
+func multiplyAdd(a Mem, b, sum VecVirtual) {
+	Instruction(&ir.Instruction{
+		Opcode:   "VPDPWSSD",
+		Operands: []Op{a, b, sum},
+		Inputs:   []Op{a, b, sum},
+		Outputs:  []Op{sum},
+		ISA:      []string{"AVX512VL", "AVX512VNNI"},
+	})
 }
 
 // inverse writes the inverse of forward, in place, times whatever the table's

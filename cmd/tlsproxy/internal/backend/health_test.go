@@ -197,7 +197,7 @@ func TestDial(t *testing.T) {
 		c.listeners["b0"].SetDown(true)
 		for range 3 {
 			conn, err := c.pool.Dial(t.Context(), "192.0.2.1:1")
-			if err != nil || NameOf(conn) != "b1:1" {
+			if err != nil || conn.Backend() != "b1:1" {
 				t.Fatal(err)
 			}
 			conns = append(conns, conn)

@@ -324,9 +324,9 @@ func (p *Pool) pick(key uint64, tried []*backend) *backend {
 }
 
 // Dial connects to one of the backends for a client at an address with a port,
-// and speaks TLS with a tls backend. What goes through is not looked at. The
-// connection has a method CloseWrite. Errors are like RoundTrip's.
-func (p *Pool) Dial(ctx context.Context, source string) (net.Conn, error) {
+// and speaks TLS with a tls backend. What goes through is not looked at. Errors
+// are like RoundTrip's.
+func (p *Pool) Dial(ctx context.Context, source string) (*Conn, error) {
 	key := keyOfSource(source)
 	var tried []*backend
 	var err error
@@ -336,7 +336,7 @@ func (p *Pool) Dial(ctx context.Context, source string) (net.Conn, error) {
 			break
 		}
 		tried = append(tried, b)
-		var c net.Conn
+		var c *Conn
 		if c, err = b.connect(ctx); err == nil {
 			return c, nil
 		}
@@ -348,13 +348,13 @@ func (p *Pool) Dial(ctx context.Context, source string) (net.Conn, error) {
 }
 
 // connect is Dial for one backend.
-func (b *backend) connect(ctx context.Context) (net.Conn, error) {
+func (b *backend) connect(ctx context.Context) (*Conn, error) {
 	b.enter()
 	c, err := b.dialer.connect(ctx)
 	if err == nil {
 		b.succeeded()
 		c.(*conn).release()
-		return &counted{conn: c.(*conn), leave: sync.OnceFunc(b.leave), Backend: b.name}, nil
+		return &Conn{conn: c.(*conn), leave: sync.OnceFunc(b.leave), name: b.name}, nil
 	}
 	b.leave()
 	if ctx.Err() != nil {
@@ -365,20 +365,22 @@ func (b *backend) connect(ctx context.Context) (net.Conn, error) {
 	return nil, b.describe(err)
 }
 
-// counted is a connection that its backend counts until it is closed.
-type counted struct {
+// Conn is a connection to a backend, which counts it until it is closed. It has
+// no deadlines but those that its user sets.
+type Conn struct {
 	*conn
-	leave   func()
-	Backend string
+	leave func()
+	name  string
 }
 
-func (c *counted) Close() error {
+// Backend names the backend for the log.
+func (c *Conn) Backend() string { return c.name }
+
+// Close ends both directions. It may be called more than once.
+func (c *Conn) Close() error {
 	c.leave()
 	return c.conn.Close()
 }
-
-// NameOf returns the name of the backend that a connection of Dial's leads to.
-func NameOf(c net.Conn) string { return c.(*counted).Backend }
 
 // budget bounds how many requests are sent again after a backend may have seen
 // them: a fifth of all, and a few at the start. Otherwise a pool that breaks off

@@ -125,7 +125,7 @@ func TestRun(t *testing.T) {
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"program 1, " + machine.This().String(), "Concurrency 2:", "ratio to a", "Medians of 2 interleaved rounds of 5 connections"} {
+	for _, want := range []string{"program 1, " + machine.This().String(), "Concurrency 2:", "CPU to a", "Medians of 2 interleaved rounds of 5 connections"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}

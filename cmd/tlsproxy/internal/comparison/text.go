@@ -92,11 +92,13 @@ var cpuColumns = []column{
 	{"cores busy", func(r *Row) string { return fmt.Sprintf("%.2f", r.ServerBusy) }, hasServer},
 }
 
-// ratioColumns are one for each base.
+// ratioColumns compare with each base: the server's processor time, and the latency.
 func ratioColumns(rows []Row) []column {
 	var all []column
 	for i, ratio := range rows[0].Ratios {
-		all = append(all, column{"ratio to " + ratio.Base, func(r *Row) string { return fmt.Sprintf("%.2f", r.Ratios[i].ServerCPU) }, hasServer})
+		all = append(all,
+			column{"CPU to " + ratio.Base, func(r *Row) string { return fmt.Sprintf("%.2f", r.Ratios[i].ServerCPU) }, hasServer},
+			column{"p50, p99", func(r *Row) string { return fmt.Sprintf("%.2f, %.2f", r.Ratios[i].P50, r.Ratios[i].P99) }, nil})
 	}
 	return all
 }

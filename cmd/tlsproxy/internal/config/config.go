@@ -16,6 +16,7 @@ import (
 type Config struct {
 	Listen       []Address       `yaml:"listen" max:"64" reload:"restart"`
 	Certificates []Certificate   `yaml:"certificates" max:"100000"`
+	ACME         ACME            `yaml:"acme"`
 	TLS          TLS             `yaml:"tls"`
 	Backends     Pool            `yaml:"backends"` // the pool DefaultPool
 	Pools        map[string]Pool `yaml:"pools" max:"1024"`
@@ -40,6 +41,16 @@ type Certificate struct {
 	Cert   string `yaml:"cert,omitempty"`
 	Key    string `yaml:"key,omitempty"`
 	Folder string `yaml:"folder,omitempty"`
+}
+
+// ACME says for which names certificates are had from an authority by ACME.
+type ACME struct {
+	Names       []HostName `yaml:"names" max:"10000"` // none: for none
+	AgreeTerms  bool       `yaml:"agree_terms" reload:"restart"`
+	Email       string     `yaml:"email" empty:"ok" reload:"restart"`
+	Directory   string     `yaml:"directory" reload:"restart"`
+	DirectoryCA string     `yaml:"directory_ca" empty:"ok" reload:"restart"`
+	Storage     string     `yaml:"storage" reload:"restart"`
 }
 
 // Reload says when a running proxy looks for changes; it also does at SIGHUP.
@@ -211,6 +222,7 @@ type GPU struct {
 func Default() *Config {
 	return &Config{
 		Listen: []Address{"localhost:8443"},
+		ACME:   ACME{Directory: "https://acme-v02.api.letsencrypt.org/directory", Storage: "acme"},
 		TLS: TLS{
 			Groups:     defaultGroups(),
 			MinVersion: versionTLS12,
@@ -341,6 +353,10 @@ func (c *Config) resolvePaths() {
 		}
 	}
 	resolveAll(c.Certificates)
+	resolve(&c.ACME.DirectoryCA)
+	if len(c.ACME.Names) > 0 {
+		resolve(&c.ACME.Storage)
+	}
 	resolve(&c.TLS.ClientAuth.CA)
 	resolve(&c.TLS.Tickets.Secrets)
 	for i := range c.Hosts {

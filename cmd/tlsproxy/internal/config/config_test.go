@@ -36,7 +36,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate key", "listen: a:1\nlisten: b:1\n",
 			`2:1: mapping key "listen" already defined at [1:1]`},
 		{"merge key", smallest + "<<: {a: b}\n",
-			`3:1: unknown key "<<"; valid are listen, certificates, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, provider`},
+			`3:1: unknown key "<<"; valid are listen, certificates, acme, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, provider`},
 		{"anchor", "listen: &here localhost:1\n" + smallest,
 			`1:9: anchors and aliases are not supported; write the value out`},
 		{"tag", "listen: !!str localhost:1\n" + smallest,
@@ -242,6 +242,13 @@ func TestErrors(t *testing.T) {
 			`3:39: tls.tickets.lifetime (168h) is more than 1000 times tls.tickets.rotate (1m)`},
 		{"ticket rotation", smallest + "tls: {tickets: {rotate: 0s}}\n",
 			`3:25: tls.tickets.rotate: 0s is outside 1m to 168h`},
+		{"terms", smallest + "acme: {names: a.example}\n",
+			`3:7: acme.agree_terms is not true; read the terms of the authority at https://acme-v02.api.letsencrypt.org/directory, and if you agree to them write agree_terms: true`},
+		{"wildcard by ACME", smallest + "acme: {agree_terms: true, names: [a.example, '*.example', a.example]}\n",
+			`3:46: acme.names: *.example is a wildcard, for which authorities want a challenge by DNS; list the names themselves` + "\n" +
+				`3:59: acme.names names a.example twice`},
+		{"directory", smallest + "acme: {directory: 'http://a.example'}\n",
+			`3:19: acme.directory: "http://a.example" is not a URL that begins with https://`},
 		{"poll", smallest + "reload: {poll: 1ms}\n",
 			`3:16: reload.poll: 1ms is less than 100ms; 0 is never`},
 		{"folder and file", "certificates: [{folder: a, cert: b}]\nbackends: {urls: 'http://b'}\n",
@@ -344,6 +351,7 @@ certificates:
   - cert: /c/1.pem
     key: /c/1.key
   - folder: /c/more
+acme: {names: [a.example, b.example], agree_terms: true, email: a@b.example, directory: "https://d.example/dir", directory_ca: /c/d.pem, storage: /c/acme}
 tls:
   groups: [p-256, x25519mlkem768]
   min_version: "1.3"
@@ -394,6 +402,15 @@ certificates:
 - cert: /c/1.pem
   key: /c/1.key
 - folder: /c/more
+acme:
+  names:
+  - a.example
+  - b.example
+  agree_terms: true
+  email: a@b.example
+  directory: https://d.example/dir
+  directory_ca: /c/d.pem
+  storage: /c/acme
 tls:
   groups:
   - CurveP256

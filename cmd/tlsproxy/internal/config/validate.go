@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 func (c *Config) validate(found Errors) Errors {
 	v := validator{config: c, found: found}
 	v.certificates()
+	v.acme()
 	v.nonEmpty("listen", len(c.Listen))
 	v.nonEmpty("tls.groups", len(c.TLS.Groups))
 	v.nonEmpty("tls.alpn", len(c.TLS.ALPN))
@@ -92,7 +94,7 @@ func (v *validator) nonEmpty(path string, n int) {
 // certificates checks those of the whole proxy. They are not needed if every host
 // has its own, or passes TLS on.
 func (v *validator) certificates() {
-	if len(v.config.Certificates) == 0 && v.needsCertificates() {
+	if len(v.config.Certificates) == 0 && len(v.config.ACME.Names) == 0 && v.needsCertificates() {
 		v.missing("certificates", "name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}")
 	}
 	v.certificateFiles("certificates", v.config.Certificates)
@@ -123,6 +125,23 @@ func (v *validator) certificateFiles(list string, all []Certificate) {
 				v.errorf(path, "missing key %q in %s; each certificate needs cert and key, or folder", file.key, path)
 			}
 		}
+	}
+}
+
+// acme checks what would keep an authority from issuing a certificate.
+func (v *validator) acme() {
+	c := v.config.ACME
+	if len(c.Names) > 0 && !c.AgreeTerms {
+		v.errorf("acme.agree_terms", "acme.agree_terms is not true; read the terms of the authority at %s, and if you agree to them write agree_terms: true", c.Directory)
+	}
+	unique(v, "acme.names", c.Names, func(n HostName) string { return string(n) })
+	for i, name := range c.Names {
+		if strings.HasPrefix(string(name), "*") {
+			v.errorf(fmt.Sprintf("acme.names[%d]", i), "acme.names: %s is a wildcard, for which authorities want a challenge by DNS; list the names themselves", name)
+		}
+	}
+	if u, err := url.Parse(c.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
+		v.errorf("acme.directory", "acme.directory: %q is not a URL that begins with https://", c.Directory)
 	}
 }
 

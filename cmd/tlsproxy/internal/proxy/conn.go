@@ -30,6 +30,7 @@ type conn struct {
 	host         *routing.Host // found by the ClientHello; nil before that
 	sni          string        // that the ClientHello asks for
 	policy       identity      // of the host's, in the handshake
+	challenge    bool          // the handshake is for an Issuer
 	alertInstead uint8         // to be sent in place of crypto/tls's; 0: that one is sent
 	silent       bool          // nothing is sent
 	keeping      bool          // what is read is kept as well

@@ -43,6 +43,10 @@ func (s *Server) handshake(c *conn) {
 		s.handshakeFailed(c, t, err)
 		return
 	}
+	if c.challenge { // the authority has seen what it wants
+		t.Close()
+		return
+	}
 	state := t.ConnectionState()
 	s.handshakeSucceeded(c, state)
 	c.finishHandshake()

@@ -48,7 +48,11 @@ func newPolicies(o Options) *policies {
 		spec := o.Config.PolicyFor(index)
 		key := fmt.Sprint(set, spec)
 		if made[key] == nil {
-			made[key] = newPolicy(o, spec, o.Certificates.Set(set))
+			issuer := o.Issuer
+			if set != 0 { // the host has its own
+				issuer = nil
+			}
+			made[key] = newPolicy(o, spec, o.Certificates.Set(set), issuer)
 		}
 		return made[key]
 	}
@@ -70,12 +74,12 @@ func newPolicies(o Options) *policies {
 // whose certificates are its own. Those of the whole proxy are the Set 0.
 func CertificateSet(host int) int { return host + 1 }
 
-func newPolicy(o Options, spec config.Policy, certs *certificates.Set) *policy {
+func newPolicy(o Options, spec config.Policy, certs *certificates.Set, issuer Issuer) *policy {
 	c := &tls.Config{
 		MinVersion:       uint16(spec.MinVersion),
 		CurvePreferences: spec.Groups,
 		NextProtos:       spec.ALPN,
-		GetCertificate:   o.certificate(certs),
+		GetCertificate:   o.certificate(certs, issuer),
 	}
 	p := &policy{tls: c, hybrid: spec.RequireHybrid, identity: identityOf(o, spec)}
 	askClients(c, o, spec.ClientAuth)
@@ -149,7 +153,7 @@ const (
 // startConfig is what every handshake starts with: it notes each ClientHello on
 // its connection for the log, finds the host that is asked for, and leads to
 // that one's policy.
-func startConfig(hosts *routing.Table, p *policies) *tls.Config {
+func startConfig(hosts *routing.Table, p *policies, issuer Issuer) *tls.Config {
 	start := p.rest.tls.Clone()
 	start.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c := hello.Conn.(*conn)
@@ -158,6 +162,12 @@ func startConfig(hosts *routing.Table, p *policies) *tls.Config {
 		c.host = hosts.Find(c.sni)
 		if c.host == nil || c.host.Mode != config.ModePassthrough {
 			c.forgetHello()
+		}
+		if issuer != nil && (c.host == nil || c.host.Mode != config.ModePassthrough) {
+			if challenge := issuer.Challenge(hello); challenge != nil {
+				c.challenge = true
+				return challenge, nil
+			}
 		}
 		if c.host == nil {
 			c.refuse(alertUnrecognizedName)
@@ -204,13 +214,24 @@ func passesThrough(t *routing.Table) bool {
 }
 
 // certificate returns a function that chooses the certificate for a handshake, and
-// what signs with its key.
-func (o Options) certificate(from *certificates.Set) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// what signs with its key: one of the issuer, which may be nil, else one of from.
+func (o Options) certificate(from *certificates.Set, issuer Issuer) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	get := from.Certificate
+	if issuer != nil {
+		get = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if issuer.Serves(hello.ServerName) {
+				if cert, err := issuer.Certificate(hello); err == nil {
+					return cert, nil
+				}
+			}
+			return from.Certificate(hello)
+		}
+	}
 	if o.Sign == nil {
-		return from.Certificate
+		return get
 	}
 	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		cert, err := from.Certificate(hello)
+		cert, err := get(hello)
 		if cert == nil || err != nil {
 			return cert, err
 		}

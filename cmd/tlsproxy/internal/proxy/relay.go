@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
@@ -57,8 +56,8 @@ func (r *relay) serve() {
 		return
 	}
 	defer to.Close()
-	r.between(to.(halfCloser))
-	r.log(backend.NameOf(to))
+	r.between(to)
+	r.log(to.Backend())
 }
 
 // failed tells of a connection that no backend took.

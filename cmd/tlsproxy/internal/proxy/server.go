@@ -21,13 +21,26 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 )
 
-// Options configure a Server. All but Tickets, Sign, Logger and Observer are
+// Issuer has certificates that are issued as they are needed. Its methods are
+// called concurrently.
+type Issuer interface {
+	// Serves reports whether it is responsible for a server name.
+	Serves(name string) bool
+	// Certificate returns one for a name that it serves, or an error if it has none
+	// yet.
+	Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Challenge returns the policy for a handshake of its own; nil: it is a client's.
+	Challenge(*tls.ClientHelloInfo) *tls.Config
+}
+
+// Options configure a Server. All but Tickets, Issuer, Sign, Logger and Observer are
 // required, and ClientCAs where the configuration names some.
 type Options struct {
 	Config       *config.Config
 	Certificates *certificates.Store                  // with those of hosts in their CertificateSet
 	ClientCAs    map[string]*certificates.Authorities // by the file that the configuration names
 	Tickets      *tickets.Keys                        // nil: sessions can't be resumed
+	Issuer       Issuer                               // nil: none
 	// Sign, unless nil, gives the certificate that was chosen for a handshake a key
 	// that signs in another way.
 	Sign     func(*tls.Certificate) *tls.Certificate

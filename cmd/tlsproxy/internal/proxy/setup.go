@@ -29,7 +29,7 @@ func newSetup(s *Server, o Options) *setup {
 		passthrough: passesThrough(o.Hosts),
 		policies:    newPolicies(o),
 	}
-	n.tls = startConfig(o.Hosts, n.policies)
+	n.tls = startConfig(o.Hosts, n.policies, o.Issuer)
 	n.requests = newHandler(s, n, o)
 	return n
 }

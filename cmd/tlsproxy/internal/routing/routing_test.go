@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"math/rand/v2"
 	"net/url"
 	"strings"
 	"testing"
@@ -135,4 +136,86 @@ func TestMissingPool(t *testing.T) {
 	if _, err := New(c, nil); err == nil || err.Error() != `routing: there is no pool "default"` {
 		t.Error(err)
 	}
+}
+
+// TestAgainstPlainSearch compares both searches with ones that look at every
+// name and route.
+func TestAgainstPlainSearch(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	labels := []string{"a", "b", "www", "org"}
+	name := func(most int) string {
+		parts := make([]string, 1+r.IntN(most))
+		for i := range parts {
+			parts[i] = labels[r.IntN(len(labels))]
+		}
+		return strings.Join(parts, ".")
+	}
+	segments := []string{"a", "b", "", ".", "..", "..."}
+	path := func(most int, plain bool) string {
+		p := ""
+		for range r.IntN(most) {
+			n := len(segments)
+			if plain {
+				n = 2
+			}
+			p += "/" + segments[r.IntN(n)]
+		}
+		if r.IntN(2) == 0 || p == "" {
+			p += "/"
+		}
+		return p
+	}
+	for range 300 {
+		t0 := &Table{exact: map[string]*Host{}, wildcard: map[string]*Host{}, rest: &Host{}}
+		for range r.IntN(6) {
+			h := &Host{Pool: new(backend.Pool), routes: map[string]*backend.Pool{}}
+			for range r.IntN(5) {
+				h.routes[path(4, true)] = new(backend.Pool)
+			}
+			n := name(3)
+			if r.IntN(2) == 0 {
+				n = "*." + n
+			}
+			t0.add(n, h)
+		}
+		for range 50 {
+			n := name(4)
+			got, want := t0.Find(n), plainFind(t0, n)
+			if got != want {
+				t.Fatalf("%q is found elsewhere than in %v and %v", n, t0.exact, t0.wildcard)
+			}
+			p := path(6, false)
+			if got.Pool != nil && got.PoolFor(p) != plainPool(got, p) {
+				t.Fatalf("%q leads elsewhere than %v says", p, got.routes)
+			}
+		}
+	}
+}
+
+func plainFind(t *Table, name string) *Host {
+	for n, h := range t.exact {
+		if n == name {
+			return h
+		}
+	}
+	for n, h := range t.wildcard {
+		if label, ok := strings.CutSuffix(name, "."+n); ok && !strings.Contains(label, ".") {
+			return h
+		}
+	}
+	return t.rest
+}
+
+func plainPool(h *Host, requested string) *backend.Pool {
+	best, pool := -1, h.Pool
+	p := clean(requested)
+	for route, to := range h.routes {
+		covers := p == route || strings.HasPrefix(p, strings.TrimSuffix(route, "/")+"/")
+		if covers && len(route) > best {
+			best, pool = len(route), to
+		}
+	}
+	return pool
 }

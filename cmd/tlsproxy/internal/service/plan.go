@@ -2,6 +2,7 @@ package service
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 
@@ -22,12 +23,13 @@ type Plan struct {
 	// DemoLoading says whether it makes some. It is set where DemoLoad is.
 	DemoLoading func() bool
 
-	store   *certificates.Store
-	sources []named                              // that store was read from
-	given   bool                                 // store is of a certificate in memory, in place of those that the configuration names
-	pools   map[string]*tls.Config               // the policy towards the backends of each
-	clients map[string]*certificates.Authorities // by their files
-	secrets [][]byte                             // of session tickets; none: random keys
+	store       *certificates.Store
+	sources     []named                              // that store was read from
+	given       bool                                 // store is of a certificate in memory, in place of those that the configuration names
+	pools       map[string]*tls.Config               // the policy towards the backends of each
+	clients     map[string]*certificates.Authorities // by their files
+	directoryCA *x509.CertPool                       // of the ACME authority; nil: the system's
+	secrets     [][]byte                             // of session tickets; none: random keys
 
 	open map[string]*backend.Pool // once the proxy goes by this Plan
 
@@ -126,6 +128,13 @@ func (p *Plan) readPolicies() (errs config.Errors) {
 			errs = append(errs, c.Errorf(path+".groups", "%v", err))
 		}
 		errs = append(errs, p.readClientCA(path, h.ClientAuth)...)
+	}
+	if file := c.ACME.DirectoryCA; file != "" {
+		p.files.Note(file)
+		var err error
+		if p.directoryCA, err = certificates.LoadPool(file); err != nil {
+			errs = append(errs, c.Errorf("acme.directory_ca", "%v", err))
+		}
 	}
 	if file := c.TLS.Tickets.Secrets; file != "" {
 		p.files.Note(file)

@@ -126,6 +126,10 @@ func (s *Service) apply(before, next *Plan) error {
 	if err != nil {
 		return err
 	}
+	if err := s.manageNames(next); err != nil {
+		closeOthers(pools, before.open)
+		return err
+	}
 	options, err := s.options(next, pools)
 	if err != nil {
 		closeOthers(pools, before.open)

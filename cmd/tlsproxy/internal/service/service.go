@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/acme"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
@@ -29,6 +30,7 @@ type Service struct {
 	provider  *provider.Provider
 	keys      *signing.Keys // nil: certificates' keys sign by themselves
 	tickets   *tickets.Keys
+	issuer    *acme.Manager // nil: none has been needed
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
@@ -59,6 +61,7 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		return nil, err
 	}
 	if err := s.openProxy(p); err != nil {
+		s.closeIssuer()
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
@@ -73,6 +76,9 @@ func (s *Service) openProxy(p *Plan) error {
 	}
 	var err error
 	if s.tickets, err = tickets.New(p.ticketOptions()); err != nil {
+		return err
+	}
+	if err := s.manageNames(p); err != nil {
 		return err
 	}
 	pools, err := p.openPools(s.log, nil, nil)
@@ -94,12 +100,43 @@ func (p *Plan) ticketOptions() tickets.Options {
 	return tickets.Options{Period: time.Duration(t.Rotate), Lifetime: time.Duration(t.Lifetime), Secrets: p.secrets}
 }
 
+// manageNames has certificates issued for the names of a Plan.
+func (s *Service) manageNames(p *Plan) error {
+	c := p.Config.ACME
+	if s.issuer == nil && len(c.Names) == 0 {
+		return nil
+	}
+	if s.issuer == nil {
+		var err error
+		s.issuer, err = acme.New(acme.Options{Email: c.Email, Directory: c.Directory, Roots: p.directoryCA, Storage: c.Storage,
+			Address: s.listeners[0].Addr(), Logger: s.log})
+		if err != nil {
+			return err
+		}
+	}
+	names := make([]string, len(c.Names))
+	for i, name := range c.Names {
+		names[i] = string(name)
+	}
+	return s.issuer.Manage(names)
+}
+
+// closeIssuer ends what is under way at authorities.
+func (s *Service) closeIssuer() {
+	if s.issuer != nil {
+		s.issuer.Close()
+	}
+}
+
 // options are what the proxy is told of a Plan.
 func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
 	hosts, err := routing.New(p.Config, pools)
 	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
 	if p.Config.TLS.Tickets.Enabled {
 		o.Tickets = s.tickets
+	}
+	if s.issuer != nil {
+		o.Issuer = s.issuer
 	}
 	if s.keys != nil {
 		o.Sign = s.keys.Certificate
@@ -212,6 +249,7 @@ func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
+	s.closeIssuer()
 	s.operation.close()
 	closePools(s.current().open)
 	s.provider.Close()

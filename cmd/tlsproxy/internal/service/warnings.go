@@ -56,7 +56,7 @@ func (p *Plan) hostWarnings() (all []string) {
 		}
 		set := p.store.Set(p.certificateSet(i))
 		for _, name := range h.Names {
-			if name != config.AnyHost && !set.Covers(string(name)) {
+			if name != config.AnyHost && !set.Covers(string(name)) && !slices.Contains(p.Config.ACME.Names, name) {
 				all = append(all, fmt.Sprintf("%s: no certificate is valid for %s; clients get one that they will not accept", path, name))
 			}
 		}

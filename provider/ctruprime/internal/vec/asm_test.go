@@ -195,7 +195,7 @@ func isMemory(operand string) bool { return strings.HasSuffix(operand, ")") && !
 // readsDestination is true for integer instructions of two operands and for
 // vector instructions that accumulate.
 func readsDestination(x instruction) bool {
-	if strings.HasPrefix(x.op, "VPTERNLOG") {
+	if strings.HasPrefix(x.op, "VPTERNLOG") || strings.HasPrefix(x.op, "VPDP") {
 		return true
 	}
 	return !strings.HasPrefix(x.op, "V") && !strings.HasPrefix(x.op, "MOV") && x.op != "LEAQ"
@@ -278,7 +278,7 @@ func TestRoutinesAreConstantTime(t *testing.T) {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	}
-	for _, name := range []string{"permuteAVX512", "permuteAVX2", "permuteOne", "forward3", "pointwise5", "divide", "decode", "compress10"} {
+	for _, name := range []string{"permuteAVX512", "permuteAVX2", "permuteOne", "forward3", "pointwise5", "pointwise5VNNI", "divide", "divideAVX512", "decode", "compress10"} {
 		if !names[name] {
 			t.Errorf("%s has not been checked", name)
 		}

@@ -11,12 +11,13 @@ type Division struct {
 	buffer      []int16 // all of them
 	table       table
 	steps, size int
+	wide        bool
 }
 
 // NewDivision returns a state for the ring.
 func (r *Ring) NewDivision() *Division {
 	const group = 2 * lanes // words that divide treats at once
-	d := &Division{steps: 2*r.n - 1, size: roundUp(r.n+1, group)}
+	d := &Division{steps: 2*r.n - 1, size: roundUp(r.n+1, group), wide: r.wide}
 	long := roundUp(d.steps, group) + group
 	// G and V begin a page each, so that none of their vectors straddles two if
 	// they fit into it. Those of F and R are aligned.
@@ -52,7 +53,11 @@ func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 // is, and reports whether delta was within it in absolute value all the time, as
 // with 2n it is; otherwise the result is wrong.
 func (d *Division) Run(gap int) bool {
-	return divide(&d.F[0], &d.G[0], &d.V[0], &d.R[0], &d.table[0], d.steps, d.size, gap) >= 0
+	run := divide
+	if d.wide {
+		run = divideAVX512
+	}
+	return run(&d.F[0], &d.G[0], &d.V[0], &d.R[0], &d.table[0], d.steps, d.size, gap) >= 0
 }
 
 // Wipe zeroes the state.

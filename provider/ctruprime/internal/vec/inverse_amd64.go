@@ -13,3 +13,13 @@ package vec
 //
 //go:noescape
 func divide(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int, gap int) int
+
+// divideAVX512 does so many division steps on f, g, v and r, where v = 0 and r = 1 at the
+// start and the degrees of f and g, below size, add up to steps. f and r have size words,
+// a multiple of 32. g and v have steps + 32 and wander: g starts at gs, and v ends at vs.
+// The table holds q, then as 64-bit integers q, round(2^28/q) and round(2^43/q). What
+// it leaves is right if delta was never beyond gap, an even number, in absolute value;
+// otherwise it returns a negative number. It needs AVX-512F, BW and VL.
+//
+//go:noescape
+func divideAVX512(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int, gap int) int

@@ -7,17 +7,17 @@
 // func divide(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int, gap int) int
 // Requires: AVX, AVX2, CMOV
 TEXT ·divide(SB), NOSPLIT, $0-72
-	MOVQ    fs+0(FP), AX
-	MOVQ    gs+8(FP), CX
-	MOVQ    vs+16(FP), DX
-	MOVQ    rs+24(FP), BX
-	MOVQ    table+32(FP), SI
-	MOVQ    steps+40(FP), DI
-	VMOVDQU (SI), Y0
-	LEAQ    (DX)(DI*2), DX
-	MOVQ    $+1, R8
-	XORQ    R10, R10
-	XORQ    R11, R11
+	MOVQ         fs+0(FP), AX
+	MOVQ         gs+8(FP), CX
+	MOVQ         vs+16(FP), DX
+	MOVQ         rs+24(FP), BX
+	MOVQ         table+32(FP), SI
+	MOVQ         steps+40(FP), DI
+	VPBROADCASTW (SI), Y0
+	LEAQ         (DX)(DI*2), DX
+	MOVQ         $+1, R8
+	XORQ         R10, R10
+	XORQ         R11, R11
 
 step:
 	MOVWQSX      (AX), R9
@@ -156,6 +156,144 @@ up:
 	VPBLENDVB Y5, Y7, Y6, Y6
 	VMOVDQU   Y6, 32(R12)
 	VMOVDQU   Y10, 32(R13)
+	ADDQ      $0x00000040, R12
+	ADDQ      $0x00000040, R13
+	DECQ      R9
+	JNE       up
+	ADDQ      $+2, CX
+	SUBQ      $+2, DX
+	INCQ      R10
+	DECQ      DI
+	JNE       step
+	MOVQ      R11, ret+64(FP)
+	VZEROUPPER
+	RET
+
+// func divideAVX512(fs *int16, gs *int16, vs *int16, rs *int16, table *int16, steps int, size int, gap int) int
+// Requires: AVX, AVX512BW, AVX512F, CMOV
+TEXT ·divideAVX512(SB), NOSPLIT, $0-72
+	MOVQ         fs+0(FP), AX
+	MOVQ         gs+8(FP), CX
+	MOVQ         vs+16(FP), DX
+	MOVQ         rs+24(FP), BX
+	MOVQ         table+32(FP), SI
+	MOVQ         steps+40(FP), DI
+	VPBROADCASTW (SI), Z0
+	LEAQ         (DX)(DI*2), DX
+	MOVQ         $+1, R8
+	XORQ         R10, R10
+	XORQ         R11, R11
+
+step:
+	MOVWQSX      (AX), R9
+	MOVQ         40(SI), R12
+	IMULQ        R9, R12
+	ADDQ         $0x08000000, R12
+	SARQ         $0x1c, R12
+	IMULQ        32(SI), R12
+	SUBQ         R12, R9
+	VMOVQ        R9, X1
+	VPBROADCASTW X1, Z1
+	MOVQ         48(SI), R12
+	IMULQ        R9, R12
+	ADDQ         $0x08000000, R12
+	SARQ         $0x1c, R12
+	VMOVQ        R12, X3
+	VPBROADCASTW X3, Z3
+	MOVWQSX      (CX), R9
+	MOVQ         40(SI), R12
+	IMULQ        R9, R12
+	ADDQ         $0x08000000, R12
+	SARQ         $0x1c, R12
+	IMULQ        32(SI), R12
+	SUBQ         R12, R9
+	VMOVQ        R9, X2
+	VPBROADCASTW X2, Z2
+	MOVQ         48(SI), R12
+	IMULQ        R9, R12
+	ADDQ         $0x08000000, R12
+	SARQ         $0x1c, R12
+	VMOVQ        R12, X4
+	VPBROADCASTW X4, Z4
+	MOVQ         R9, R12
+	NEGQ         R12
+	ORQ          R9, R12
+	MOVQ         R8, R9
+	NEGQ         R9
+	ANDQ         R9, R12
+	SARQ         $0x3f, R12
+	KMOVQ        R12, K1
+	XORQ         R12, R8
+	SUBQ         R12, R8
+	INCQ         R8
+	MOVQ         R8, R9
+	SARQ         $0x3f, R9
+	MOVQ         gap+56(FP), R12
+	ADDQ         R9, R12
+	XORQ         R8, R9
+	SUBQ         R9, R12
+	ORQ          R12, R11
+	MOVQ         gap+56(FP), R9
+	LEAQ         (R9)(DI*1), R9
+	SHRQ         $0x01, R9
+	MOVQ         size+48(FP), R12
+	DECQ         R12
+	CMPQ         R12, R9
+	CMOVQLT      R12, R9
+	LEAQ         -1(DI), R12
+	CMPQ         R12, R9
+	CMOVQLT      R12, R9
+	SHRQ         $0x05, R9
+	INCQ         R9
+	MOVQ         AX, R12
+	MOVQ         CX, R13
+
+down:
+	VMOVDQU64 (R12), Z5
+	VMOVDQU64 (R13), Z6
+	VPMULHRSW Z3, Z6, Z7
+	VPMULHRSW Z4, Z5, Z8
+	VPSUBW    Z8, Z7, Z7
+	VPMULLW   Z1, Z6, Z9
+	VPMULLW   Z2, Z5, Z8
+	VPMULLW   Z0, Z7, Z7
+	VPSUBW    Z8, Z9, Z9
+	VPSUBW    Z7, Z9, Z9
+	VPBLENDMW Z6, Z5, K1, Z5
+	VMOVDQU64 Z5, (R12)
+	VMOVDQU64 Z9, (R13)
+	ADDQ      $0x00000040, R12
+	ADDQ      $0x00000040, R13
+	DECQ      R9
+	JNE       down
+	MOVQ      gap+56(FP), R9
+	LEAQ      1(R9)(R10*1), R9
+	SHRQ      $0x01, R9
+	MOVQ      size+48(FP), R12
+	DECQ      R12
+	CMPQ      R12, R9
+	CMOVQLT   R12, R9
+	CMPQ      R10, R9
+	CMOVQLT   R10, R9
+	SHRQ      $0x05, R9
+	INCQ      R9
+	MOVQ      DX, R12
+	MOVQ      BX, R13
+
+up:
+	VMOVDQU64 (R12), Z5
+	VMOVDQU64 (R13), Z6
+	VPMULHRSW Z3, Z6, Z7
+	VPMULHRSW Z4, Z5, Z8
+	VPSUBW    Z8, Z7, Z7
+	VPMULLW   Z1, Z6, Z9
+	VPMULLW   Z2, Z5, Z8
+	VPMULLW   Z0, Z7, Z7
+	VPSUBW    Z8, Z9, Z9
+	VPSUBW    Z7, Z9, Z9
+	VPBLENDMW Z6, Z5, K1, Z5
+	VMOVDQU64 Z5, (R12)
+	VMOVDQU64 Z9, (R13)
 	ADDQ      $0x00000040, R12
 	ADDQ      $0x00000040, R13
 	DECQ      R9

@@ -7,6 +7,7 @@ package vec
 type Ring struct {
 	n, q                int
 	radix               int
+	vnni, wide          bool // use VNNI, and registers of 512 bits for division
 	transforms          []*transform
 	toQ, toWord, centre table
 }
@@ -16,10 +17,10 @@ type Ring struct {
 type Spectrum []int32
 
 // NewRing returns the ring of degree n with coefficients modulo q. primes are
-// two or three; a product is exact if the absolute value of its folded
+// two or three; avx512 allows instructions beyond AVX2. A product is exact if the absolute value of its folded
 // coefficients is at most p1*(p2/2 - 2), or p1*p2*(p3/2 - 2) with three.
-func NewRing(n, q, radix int, primes ...int) *Ring {
-	r := &Ring{n: n, q: q, radix: radix}
+func NewRing(n, q, radix int, avx512 bool, primes ...int) *Ring {
+	r := &Ring{n: n, q: q, radix: radix, vnni: avx512 && hasVNNI, wide: avx512 && has512}
 	for _, p := range primes {
 		r.transforms = append(r.transforms, newTransform(modulus(p), radix))
 	}
@@ -104,11 +105,19 @@ func (r *Ring) ForwardKey(i int, out Spectrum, in []int16) {
 func (r *Ring) Multiply(i int, out, a, key Spectrum) {
 	_, _, _ = out[r.Words()-1], a[r.Words()-1], key[2*r.Words()-1]
 	t := r.transforms[i]
-	if r.radix == 3 {
+	switch {
+	case r.radix == 3 && r.vnni:
+		pointwise3VNNI(&out[0], &a[0], &key[0], &t.pointwise[0])
+	case r.radix == 3:
 		pointwise3(&out[0], &a[0], &key[0], &t.pointwise[0])
+	case r.vnni:
+		pointwise5VNNI(&out[0], &a[0], &key[0], &t.pointwise[0])
+	default:
+		pointwise5(&out[0], &a[0], &key[0], &t.pointwise[0])
+	}
+	if r.radix == 3 {
 		inverse3(&out[0], &t.inverse[0])
 	} else {
-		pointwise5(&out[0], &a[0], &key[0], &t.pointwise[0])
 		inverse5(&out[0], &t.inverse[0])
 	}
 }

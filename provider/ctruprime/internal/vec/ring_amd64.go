@@ -16,6 +16,11 @@ func forward3(out *int32, in *int16, table *int16)
 //go:noescape
 func forwardKey3(out *int32, in *int16, table *int16)
 
+// pointwise3VNNI multiplies two transforms. out may be a. It needs AVX512-VNNI and AVX-512VL.
+//
+//go:noescape
+func pointwise3VNNI(out *int32, a *int32, key *int32, table *int16)
+
 // pointwise3 multiplies two transforms. out may be a. It needs AVX2.
 //
 //go:noescape
@@ -37,6 +42,11 @@ func forward5(out *int32, in *int16, table *int16)
 //
 //go:noescape
 func forwardKey5(out *int32, in *int16, table *int16)
+
+// pointwise5VNNI multiplies two transforms. out may be a. It needs AVX512-VNNI and AVX-512VL.
+//
+//go:noescape
+func pointwise5VNNI(out *int32, a *int32, key *int32, table *int16)
 
 // pointwise5 multiplies two transforms. out may be a. It needs AVX2.
 //

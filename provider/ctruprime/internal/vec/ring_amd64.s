@@ -577,6 +577,62 @@ narrow:
 	VZEROUPPER
 	RET
 
+// func pointwise3VNNI(out *int32, a *int32, key *int32, table *int16)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI
+TEXT ·pointwise3VNNI(SB), NOSPLIT, $0-32
+	MOVQ    out+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    key+16(FP), DX
+	MOVQ    table+24(FP), BX
+	VMOVDQU (BX), Y0
+	VMOVDQU 32(BX), Y1
+	MOVQ    $0x00000060, BX
+
+leaf:
+	VBROADCASTI128 (CX), Y2
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFD        $0x00, Y2, Y5
+	VPMADDWD       30(DX), Y5, Y4
+	VPMADDWD       32(DX), Y5, Y5
+	VPSHUFD        $0x55, Y2, Y7
+	VPMADDWD       26(DX), Y7, Y6
+	VPMADDWD       28(DX), Y7, Y7
+	VPSHUFD        $0xaa, Y2, Y8
+	VPDPWSSD       22(DX), Y8, Y4
+	VPDPWSSD       24(DX), Y8, Y5
+	VPSHUFD        $0xff, Y2, Y2
+	VPDPWSSD       18(DX), Y2, Y6
+	VPDPWSSD       20(DX), Y2, Y7
+	VPSHUFD        $0x00, Y3, Y2
+	VPDPWSSD       14(DX), Y2, Y4
+	VPDPWSSD       16(DX), Y2, Y5
+	VPSHUFD        $0x55, Y3, Y2
+	VPDPWSSD       10(DX), Y2, Y6
+	VPDPWSSD       12(DX), Y2, Y7
+	VPBROADCASTD   24(CX), Y2
+	VPDPWSSD       6(DX), Y2, Y4
+	VPDPWSSD       8(DX), Y2, Y5
+	VPBROADCASTD   28(CX), Y2
+	VPDPWSSD       2(DX), Y2, Y6
+	VPDPWSSD       4(DX), Y2, Y7
+	VPADDD         Y6, Y4, Y4
+	VPADDD         Y7, Y5, Y5
+	VPSLLD         $0x10, Y5, Y2
+	VPBLENDW       $0xaa, Y2, Y4, Y2
+	VPSRLD         $0x10, Y4, Y3
+	VPBLENDW       $0xaa, Y5, Y3, Y3
+	VPMULLW        Y1, Y2, Y2
+	VPMULHW        Y0, Y2, Y2
+	VPSUBW         Y2, Y3, Y3
+	VMOVDQU        Y3, (AX)
+	ADDQ           $0x00000020, AX
+	ADDQ           $0x00000020, CX
+	ADDQ           $0x00000040, DX
+	DECQ           BX
+	JNE            leaf
+	VZEROUPPER
+	RET
+
 // func pointwise3(out *int32, a *int32, key *int32, table *int16)
 // Requires: AVX, AVX2
 TEXT ·pointwise3(SB), NOSPLIT, $0-32
@@ -1682,6 +1738,62 @@ narrow:
 	ADDQ         $0x00000020, DX
 	DECQ         CX
 	JNE          narrow
+	VZEROUPPER
+	RET
+
+// func pointwise5VNNI(out *int32, a *int32, key *int32, table *int16)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI
+TEXT ·pointwise5VNNI(SB), NOSPLIT, $0-32
+	MOVQ    out+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    key+16(FP), DX
+	MOVQ    table+24(FP), BX
+	VMOVDQU (BX), Y0
+	VMOVDQU 32(BX), Y1
+	MOVQ    $0x000000a0, BX
+
+leaf:
+	VBROADCASTI128 (CX), Y2
+	VBROADCASTI128 16(CX), Y3
+	VPSHUFD        $0x00, Y2, Y5
+	VPMADDWD       30(DX), Y5, Y4
+	VPMADDWD       32(DX), Y5, Y5
+	VPSHUFD        $0x55, Y2, Y7
+	VPMADDWD       26(DX), Y7, Y6
+	VPMADDWD       28(DX), Y7, Y7
+	VPSHUFD        $0xaa, Y2, Y8
+	VPDPWSSD       22(DX), Y8, Y4
+	VPDPWSSD       24(DX), Y8, Y5
+	VPSHUFD        $0xff, Y2, Y2
+	VPDPWSSD       18(DX), Y2, Y6
+	VPDPWSSD       20(DX), Y2, Y7
+	VPSHUFD        $0x00, Y3, Y2
+	VPDPWSSD       14(DX), Y2, Y4
+	VPDPWSSD       16(DX), Y2, Y5
+	VPSHUFD        $0x55, Y3, Y2
+	VPDPWSSD       10(DX), Y2, Y6
+	VPDPWSSD       12(DX), Y2, Y7
+	VPBROADCASTD   24(CX), Y2
+	VPDPWSSD       6(DX), Y2, Y4
+	VPDPWSSD       8(DX), Y2, Y5
+	VPBROADCASTD   28(CX), Y2
+	VPDPWSSD       2(DX), Y2, Y6
+	VPDPWSSD       4(DX), Y2, Y7
+	VPADDD         Y6, Y4, Y4
+	VPADDD         Y7, Y5, Y5
+	VPSLLD         $0x10, Y5, Y2
+	VPBLENDW       $0xaa, Y2, Y4, Y2
+	VPSRLD         $0x10, Y4, Y3
+	VPBLENDW       $0xaa, Y5, Y3, Y3
+	VPMULLW        Y1, Y2, Y2
+	VPMULHW        Y0, Y2, Y2
+	VPSUBW         Y2, Y3, Y3
+	VMOVDQU        Y3, (AX)
+	ADDQ           $0x00000020, AX
+	ADDQ           $0x00000020, CX
+	ADDQ           $0x00000040, DX
+	DECQ           BX
+	JNE            leaf
 	VZEROUPPER
 	RET
 

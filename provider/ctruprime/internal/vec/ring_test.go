@@ -23,13 +23,19 @@ func product(a, b []int16, n int) []int {
 	return s[:n]
 }
 
-var rings = []struct {
+type testRing struct {
 	n, q, small int
 	ring        *Ring
-}{
-	{653, 4621, 3, NewRing(653, 4621, 3, 4801, 4993, 1153)},
-	{761, 4591, 2, NewRing(761, 4591, 3, 3457, 4801, 1153)},
-	{1277, 7879, 2, NewRing(1277, 7879, 5, 5441, 7681, 8641)},
+}
+
+var rings = append(newRings(false), newRings(true)...)
+
+func newRings(avx512 bool) []testRing {
+	return []testRing{
+		{653, 4621, 3, NewRing(653, 4621, 3, avx512, 4801, 4993, 1153)},
+		{761, 4591, 2, NewRing(761, 4591, 3, avx512, 3457, 4801, 1153)},
+		{1277, 7879, 2, NewRing(1277, 7879, 5, avx512, 5441, 7681, 8641)},
+	}
 }
 
 // newSource returns a source of test input and logs its seed.
@@ -117,7 +123,7 @@ func BenchmarkRoutines(b *testing.B) {
 			{"Centre", func() { r.Centre(x, x) }},
 			{"Division", func() { d.Run(128) }},
 		} {
-			b.Run(fmt.Sprintf("%s/%d", part.name, c.n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%d/avx512=%v", part.name, c.n, c.ring.vnni), func(b *testing.B) {
 				for b.Loop() {
 					part.f()
 				}
