@@ -90,6 +90,9 @@ test-browser: sim ## the live page in Chromium, on the simulated GPU
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
 
+test-gpu-gorgonia: ## the same with CUDA's driver through gorgonia.org/cu
+	$(GORGONIA) $(GO) test -tags "gputest gorgonia" -timeout 60m $(GPU_PACKAGES)
+
 ptx: ## rebuild the committed PTX
 	scripts/need.sh clang-19=clang-19 g++=g++
 	kernels/build-ptx.sh
@@ -148,8 +151,7 @@ fuzz: ## each fuzz target for a short while
 
 bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
 	@mkdir -p build
-	$(GO) test -run '^$$' -bench 'capsul|Generate|Standard' -count 6 ./provider/ctruprime | tee build/bench.txt
-	$(GO) test -run '^$$' -bench Ratios -benchtime 1x ./provider/ctruprime
+	$(GO) test -run '^$$' -bench Ratios -benchtime 1x -count 6 ./provider/ctruprime | tee build/bench.txt
 	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built
