@@ -244,8 +244,8 @@ func (b *backend) outgoing(r *http.Request, body *retryBody, try *attempt, write
 	address := *r.URL
 	out.URL = &address
 	if body != nil {
-		body.watch(try, writeTimeout)
-		out.Body = body
+		body.begin(try, writeTimeout)
+		out.Body, out.GetBody = body, body.again
 	}
 	to := httputil.ProxyRequest{In: r, Out: out}
 	to.SetURL(b.url)
