@@ -46,7 +46,7 @@ type GPUStats struct {
 
 	Served uint64 // operations that a device carried out
 	// Operations meant for a device that the CPU carried out, because
-	Full        uint64 // all batches were full,
+	Full        uint64 // all batches were full, and stayed so,
 	Unavailable uint64 // no device was open,
 	Late        uint64 // the batch took longer than GPU.MaxWait,
 	Faulted     uint64 // the device failed.
