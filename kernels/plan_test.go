@@ -66,15 +66,19 @@ func every(t *testing.T, f func(p *kernels.Plan, o kernels.Options, set *kernels
 					for _, table := range []int{0, 1, 77} {
 						for _, batch := range []int{1, 2, 3, 31, 33, 1000, 8192, 65_537, kernels.MaxBatch} {
 							for _, multiprocessors := range []int{1, 4, 132} {
-								o := kernels.Options{Multiplication: m, Shape: shape, Table: table}
-								err := set.Plan(&p, op, batch, kernels.Device{Multiprocessors: multiprocessors}, o)
-								impossible := table > map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: kernels.MaxBatch}[op] ||
-									shape == kernels.One && (op == kernels.KeyGen || m == kernels.NTT || m == kernels.Tiled)
-								if (err != nil) != impossible {
-									t.Fatalf("%s %+v: %v", op, o, err)
-								}
-								if err == nil {
-									f(&p, o, set)
+								for _, matrix := range []bool{false, true} {
+									o := kernels.Options{Multiplication: m, Shape: shape, Table: table, Matrix: matrix}
+									err := set.Plan(&p, op, batch, kernels.Device{Multiprocessors: multiprocessors}, o)
+									other := m == kernels.NTT || m == kernels.Tiled
+									impossible := table > map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: kernels.MaxBatch}[op] ||
+										shape == kernels.One && (op == kernels.KeyGen || other) ||
+										matrix && (op != kernels.Encaps || table != 1 || other || shape == kernels.One)
+									if (err != nil) != impossible {
+										t.Fatalf("%s %+v: %v", op, o, err)
+									}
+									if err == nil {
+										f(&p, o, set)
+									}
 								}
 							}
 						}

@@ -17,7 +17,12 @@ import (
 
 // Plan is a configuration with everything read that it names, ready to start.
 type Plan struct {
-	Config      *config.Config
+	Config *config.Config
+	// DemoLoad has a demonstration make load, or says why it does not; nil where there is none.
+	DemoLoad func() error
+	// DemoLoading says whether it makes some. It is set where DemoLoad is.
+	DemoLoading func() bool
+
 	store       *certificates.Store
 	sources     []named                              // that store was read from
 	given       bool                                 // store is of a certificate in memory, in place of those that the configuration names

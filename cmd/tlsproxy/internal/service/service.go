@@ -209,6 +209,15 @@ func (s *Service) Addresses() []net.Addr {
 	return all
 }
 
+// AdminAddresses are those of the admin listeners.
+func (s *Service) AdminAddresses() []net.Addr {
+	all := make([]net.Addr, len(s.operation.listeners))
+	for i, ln := range s.operation.listeners {
+		all[i] = ln.Addr()
+	}
+	return all
+}
+
 // Stats returns the proxy's counters.
 func (s *Service) Stats() proxy.Stats { return s.proxy.Stats() }
 
