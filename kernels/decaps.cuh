@@ -186,15 +186,16 @@ __device__ __forceinline__ void decaps_decrypt(const uint8_t *secrets, uint32_t 
                            static_cast<int>(blockIdx.x) * warps + warp, static_cast<int>(gridDim.x) * warps, n);
 }
 
-// decaps_hash: one operation a thread; blocks with blockIdx.y = 0 make K' and the coins, those with 1 the rejected keys.
+// decaps_hash: one operation a thread. Blocks with blockIdx.y + first = 0 make K' and the coins, those with 1 the rejected keys. One launch
+// for both is sooner done while the card is not full; then a launch for each is, as their blocks take different times.
 template <class P>
 __device__ __forceinline__ void decaps_hash(const uint8_t *secrets, uint32_t secret_stride, const uint32_t *index, uint32_t count,
                                             const uint8_t *ct, uint32_t ct_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
-                                            uint8_t *rejects, int n) {
+                                            uint8_t *rejects, int n, int first) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i >= n) return;
     const SecretTable table = {secrets, secret_stride, index, count};
-    if (blockIdx.y == 0) decaps_rederive_one<P>(table.row(i), {messages, coins, keys}, i);
+    if (static_cast<int>(blockIdx.y) + first == 0) decaps_rederive_one<P>(table.row(i), {messages, coins, keys}, i);
     else decaps_reject_one<P>(table.row(i), ct + static_cast<size_t>(i) * ct_stride, rejects, i);
 }
 

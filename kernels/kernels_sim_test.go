@@ -85,7 +85,8 @@ func TestKernels(t *testing.T) {
 							if op == kernels.KeyGen && i > 0 {
 								group = 4
 							}
-							check(t, card.RunCase(c, kernels.Options{Multiplication: m, Shape: shape, Group: group}, stream, i%2 == 0))
+							o := kernels.Options{Multiplication: m, Shape: shape, Group: group, Matrix: matrix(op, m, shape, table) && i%4 == 3}
+							check(t, card.RunCase(c, o, stream, i%2 == 0))
 						}
 					})
 				}
@@ -94,10 +95,36 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// matrix says whether products can have the matrix form.
+func matrix(op kernels.Operation, m kernels.Multiplication, shape kernels.Shape, table int) bool {
+	return op == kernels.Encaps && m == kernels.MMA && shape != kernels.One && table == 1
+}
+
 // batches are the sizes to test: odd ones, and a prime, where warps and blocks end.
 func batches(m kernels.Multiplication) []int {
 	if m != kernels.MMA {
 		return []int{1, 2, 13} // a block a product, several products a block
 	}
 	return []int{1, 2, 31, 33, 67}
+}
+
+// Decapsulations in numbers that give each of their hashes a launch, which takes a card of few multiprocessors here.
+func TestDecapsApart(t *testing.T) {
+	for _, n := range sets {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			card, stream, _ := simulator(t)
+			card.Info.Multiprocessors = 1
+			for i, batch := range []int{97, 131} {
+				c, err := bench.NewCase(newSet(t, n), kernels.Decaps, batch, bench.CaseOptions{Table: 5 * i, Invalid: true}, *seed+uint64(i))
+				check(t, err)
+				o := kernels.Options{Shape: kernels.Split, Table: 5 * i}
+				var p kernels.Plan
+				check(t, c.Set.Plan(&p, kernels.Decaps, batch, card.Device(), o))
+				if len(p.Launches) != 4 {
+					t.Fatalf("%d launches, not 4", len(p.Launches))
+				}
+				check(t, card.RunCase(c, o, stream, i == 0))
+			}
+		})
+	}
 }

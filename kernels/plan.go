@@ -84,6 +84,9 @@ type Options struct {
 	// Table is the number of secret keys in the table from which Decaps takes them by Index, or 1 for Encaps with one public
 	// key; 0 means that each input row begins with its own key.
 	Table int
+	// Matrix has Encaps to the one public key of a Table multiply by the paper's matrix form, eight operations a warp. It is there to be
+	// compared: the form for distinct keys, the default, is faster on an H200 (docs/performance/gpu-2026-11-30.md).
+	Matrix bool
 	// Group is the number of keys that share an inversion, a power of two; 0 chooses.
 	Group int
 	// Blocks is how many blocks of the products' kernels each multiprocessor is given, at most 3; 0 chooses.
@@ -123,6 +126,9 @@ const (
 	oneEncaps     = 12
 	oneDecaps     = 4
 	warpHashBatch = 10
+	// From so many operations a multiprocessor on, Decaps's two hashes have a launch each: the scheduler of blocks does not balance long
+	// and short ones.
+	apartDecaps = 96
 )
 
 // Plan fills p with the launches that run n operations, or says what cannot be.
@@ -150,6 +156,12 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 	}
 	if o.Shape == DefaultShape {
 		o.Shape = defaultShape(op, n, dev, o.Multiplication)
+		if o.Matrix && o.Shape == One {
+			o.Shape = SplitWarp
+		}
+	}
+	if o.Matrix && (op != Encaps || o.Table != 1 || o.Multiplication != MMA || o.Shape == One) {
+		return fmt.Errorf("kernels: the matrix form is for encaps with a table of one key, multiplication mma, in launches of its own")
 	}
 	if o.Multiplication != MMA && o.Shape == One {
 		return fmt.Errorf("kernels: shape %s is for multiplication mma only, not %s", o.Shape, o.Multiplication)
@@ -231,12 +243,12 @@ func (b *builder) launch(kernel string, grid [2]uint32, block, shared int) *Laun
 }
 
 // hash appends a launch for n operations, one a thread, in as small blocks as give every multiprocessor some.
-func (b *builder) hash(kernel string, n, rows int) *Launch {
+func (b *builder) hash(kernel string, n int, rows uint32) *Launch {
 	block := 4 * warpSize
 	for block > warpSize && n < block*b.dev.Multiprocessors {
 		block /= 2
 	}
-	return b.launch(kernel, [2]uint32{uint32(ceilDiv(n, block)), uint32(rows)}, block, 0)
+	return b.launch(kernel, [2]uint32{uint32(ceilDiv(n, block)), rows}, block, 0)
 }
 
 // product appends a launch for n products; warpShared is a warp's shared memory with the Tensor Cores.
@@ -325,7 +337,7 @@ func (b *builder) encaps() {
 			hash = b.hash("encaps_hash", n, 1)
 		}
 		b.seeds(b.public(hash)).scratch(r).number(n)
-		if b.options.Table > 0 && b.plan.Multiplication == MMA {
+		if b.options.Matrix {
 			b.output(b.sharedKey(n).pointer(Table, 0).scratch(r)).number(n)
 			return
 		}
@@ -359,14 +371,24 @@ func (b *builder) decaps() {
 	default:
 		r := b.rows(n, true)
 		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)
-		var hash *Launch
-		if b.plan.Shape == SplitWarp {
-			hash = b.launch("decaps_hash_warp", [2]uint32{uint32(n), 2}, warpSize, 0)
-		} else {
-			hash = b.hash("decaps_hash", n, 2)
-		}
-		b.secrets(hash).scratch(r).pointer(Scratch, r.rejects).number(n)
+		b.decapsHashes(r)
 		b.output(b.secrets(b.product("decaps_select", n, s.selector)).scratch(r).pointer(Scratch, r.rejects)).number(n)
+	}
+}
+
+// decapsHashes appends Decaps's second step: K' with the coins, and the rejected key.
+func (b *builder) decapsHashes(r rows) {
+	n := b.plan.Batch
+	hash := func(l *Launch) *Launch { return b.secrets(l).scratch(r).pointer(Scratch, r.rejects).number(n) }
+	const first = 0 // of the rows of blocks: 0 for K', 1 for the rejected key
+	switch {
+	case b.plan.Shape == SplitWarp:
+		hash(b.launch("decaps_hash_warp", [2]uint32{uint32(n), 2}, warpSize, 0))
+	case n < apartDecaps*b.dev.Multiprocessors:
+		hash(b.hash("decaps_hash", n, 2)).number(first)
+	default:
+		hash(b.hash("decaps_hash", n, 1)).number(first + 1)
+		hash(b.hash("decaps_hash", n, 1)).number(first)
 	}
 }
 

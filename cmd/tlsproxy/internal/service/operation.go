@@ -31,8 +31,8 @@ func (s *Service) openOperation() error {
 	o.started = time.Now()
 	o.metrics = metrics.New()
 	o.metrics.Follow(s.state)
-	o.server = admin.New(admin.Options{Ready: s.ready, Health: s.health, Config: func() []byte { return s.current().Config.YAML() }, Status: s.status,
-		Metrics: o.metrics.Gatherer(), Logger: s.log})
+	o.server = admin.New(admin.Options{Ready: s.ready, Health: s.health, Config: func() []byte { return s.current().Config.YAML() }, Status: s.status, Live: s.live,
+		DemoLoad: s.current().DemoLoad, Metrics: o.metrics.Gatherer(), Logger: s.log})
 	for i, address := range s.current().Config.Admin.Listen {
 		ln, err := net.Listen("tcp", string(address))
 		if err != nil {

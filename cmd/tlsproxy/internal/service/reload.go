@@ -135,7 +135,7 @@ func (s *Service) apply(before, next *Plan) error {
 		closeOthers(pools, before.open)
 		return err
 	}
-	if err := s.tickets.Set(next.ticketOptions()); err != nil {
+	if err := s.setTickets(next); err != nil {
 		closeOthers(pools, before.open)
 		return err
 	}
