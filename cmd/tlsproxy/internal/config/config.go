@@ -165,7 +165,8 @@ type Route struct {
 
 // Headers says what backends are told in headers of the proxy's own.
 type Headers struct {
-	Forwarded bool `yaml:"forwarded"`
+	Forwarded  bool `yaml:"forwarded"`
+	ClientCert bool `yaml:"client_cert"`
 }
 
 // Timeouts bound how long the proxy waits. Where 0 is allowed it means no bound.

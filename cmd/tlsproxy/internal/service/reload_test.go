@@ -231,6 +231,9 @@ func TestReloadConfiguration(t *testing.T) {
 	if !in.get() {
 		t.Error("the connection did not last")
 	}
+	if st := in.service.state(); st.Reloads != 3 || st.ReloadFailures != 2 {
+		t.Errorf("counted are %d reloads and %d failures", st.Reloads, st.ReloadFailures)
+	}
 }
 
 // TestReloadByPolling takes up a renewed certificate, keeps one that is replaced

@@ -35,6 +35,8 @@ type Service struct {
 	operation operation
 	draining  atomic.Bool
 
+	reloads, reloadFailures atomic.Uint64
+
 	configuration watch.Stamp // of the file when it was last read
 	files         watch.Files // the same of what it names, but for the certificates
 }
@@ -139,7 +141,7 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 
 func (s *Service) listen() error {
 	for i, address := range s.current().Config.Listen {
-		ln, err := net.Listen("tcp", string(address))
+		ln, err := listen(string(address))
 		if err != nil {
 			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
