@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -188,11 +189,12 @@ func TestExchangePlans(t *testing.T) {
 				t.Errorf("%d %s: rows of %d and %d bytes", n, x, in, out)
 			}
 			for _, shape := range append(kernels.X25519Shapes(), kernels.X25519DefaultShape) {
-				for _, batch := range []int{1, 33, 8192, kernels.MaxBatch} {
+				for _, batch := range []int{1, 33, 8192, kernels.MaxExchanges} {
 					if err := set.PlanExchange(&p, x, batch, kernels.Device{Multiprocessors: 132}, kernels.ExchangeOptions{X25519: shape}); err != nil {
 						t.Fatal(err)
 					}
-					if p.InputSize != batch*set.ExchangeInputSize(x) || p.OutputSize != batch*set.ExchangeOutputSize(x) || p.StatusSize != 8*batch || len(p.Beside) != 1 {
+					if p.InputSize != batch*set.ExchangeInputSize(x) || p.OutputSize != batch*set.ExchangeOutputSize(x) || p.StatusSize != 8*batch || len(p.Beside) != 1 ||
+						p.InputSize > math.MaxInt32 || p.OutputSize > math.MaxInt32 || p.ScratchSize > math.MaxInt32 {
 						t.Fatalf("%d %s of %d: %+v", n, x, batch, p)
 					}
 					where := fmt.Sprintf("%d %s of %d", n, x, batch)
@@ -223,6 +225,7 @@ func TestPlacesRefused(t *testing.T) {
 	for want, err := range map[string]error{
 		"Exchange(2)":    set.PlanExchange(&p, 2, 1, device, kernels.ExchangeOptions{}),
 		"X25519Shape(7)": set.PlanExchange(&p, kernels.ClientFinish, 1, device, kernels.ExchangeOptions{X25519: 7}),
+		"not 262145":     set.PlanExchange(&p, kernels.ServerExchange, kernels.MaxExchanges+1, device, kernels.ExchangeOptions{}),
 		"not 0":          set.PlanExchange(&p, kernels.ClientFinish, 0, device, kernels.ExchangeOptions{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
