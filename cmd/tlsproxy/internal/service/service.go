@@ -146,7 +146,7 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 
 func (s *Service) listen() error {
 	for i, address := range s.current().Config.Listen {
-		ln, err := net.Listen("tcp", string(address))
+		ln, err := listen(string(address))
 		if err != nil {
 			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
