@@ -22,7 +22,7 @@ FUZZTIME ?= 10s
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-gorgonia \
+.PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-browser test-gorgonia \
         test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
@@ -43,7 +43,7 @@ check: ## the tests that need no installed program
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/acme && CGO_ENABLED=0 $(GO) test ./...
 
-test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia ## every test that needs no GPU
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -82,6 +82,10 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 	scripts/cuda-header.sh
 	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
 	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m ./provider
+
+test-browser: sim ## the live page in Chromium, on the simulated GPU
+	scripts/need.sh chromium=chromium
+	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run TestLivePage -timeout 10m ./cmd/tlsproxy
 
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
@@ -137,6 +141,7 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	for tags in sim,gorgonia gputest,gorgonia; do $(GORGONIA) $(GO) vet -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy && \
 		$(GORGONIA) $(TOOL) staticcheck -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy || exit 1; done
+	$(GOTLS) vet -tags "sim browser" ./cmd/tlsproxy && $(TOOL) staticcheck -tags "sim browser" ./cmd/tlsproxy
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd interop/acme && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
@@ -146,8 +151,7 @@ fuzz: ## each fuzz target for a short while
 
 bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
 	@mkdir -p build
-	$(GO) test -run '^$$' -bench 'capsul|Generate|Standard' -count 6 ./provider/ctruprime | tee build/bench.txt
-	$(GO) test -run '^$$' -bench Ratios -benchtime 1x ./provider/ctruprime
+	$(GO) test -run '^$$' -bench Ratios -benchtime 1x -count 6 ./provider/ctruprime | tee build/bench.txt
 	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/internal/average"
+	"github.com/ctrutls/ctrutls/internal/histogram"
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
@@ -29,9 +30,10 @@ type device struct {
 	info    driver.DeviceInfo
 	session atomic.Pointer[session] // nil while none takes rows
 
-	latency   []average.Line    // of batches, from start to end in nanoseconds, by their rows; by Kind.index
-	flight    []average.Average // of rows, from joining to results in nanoseconds; by Kind.index
-	latencies histogram         // of all batches
+	latency   []average.Line      // of batches, from start to end in nanoseconds, by their rows; by Kind.index
+	flight    []average.Average   // of rows, from joining to results in nanoseconds; by Kind.index
+	latencies histogram.Histogram // of all batches, in nanoseconds
+	sizes     histogram.Histogram // the same, in rows
 
 	batches, rows, jobRows, late, faults, hangs, resets, reopened atomic.Uint64
 
@@ -44,7 +46,7 @@ type device struct {
 
 // shape is what plans have to know of the device.
 func (d *device) shape() kernels.Device {
-	return kernels.Device{Multiprocessors: d.info.Multiprocessors}
+	return kernels.Device{Multiprocessors: d.info.Multiprocessors, Shared: d.info.MaxSharedPerBlock}
 }
 
 // expected says when a row of a kind that joins now is expected back, in nanoseconds: after the batches ahead of its own, and as its own takes
@@ -71,7 +73,8 @@ func (d *device) count(b *batch, started time.Time) {
 	d.latency[b.kind.index].Add(float64(b.size), float64(took))
 	// Rows come evenly, so that half of the time in which they gathered is what they waited.
 	d.flight[b.kind.index].Add(float64(took + started.Sub(b.opened)/2))
-	d.latencies.add(took)
+	d.latencies.Add(uint64(took))
+	d.sizes.Add(uint64(b.size))
 	d.batches.Add(1)
 	d.rows.Add(uint64(b.size))
 }

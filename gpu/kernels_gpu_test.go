@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ var (
 	otherRows   = flag.Int("kernels.otherrows", 100_000, "and with each other one")
 	totalRows   = flag.Int("kernels.total", 2_000_000, "operations of each end-to-end measurement")
 	measureSets = flag.Bool("kernels.allsets", false, "measure 653 and 1277 too")
+	ptx         = flag.String("kernels.ptx", "", "a folder of PTX files to run instead of the embedded ones: kernels/build-nvcc.sh makes one")
 )
 
 // card opens the first device for a test or benchmark.
@@ -30,6 +32,7 @@ func card(t testing.TB) (*bench.Card, driver.Stream) {
 	t.Cleanup(runtime.UnlockOSThread)
 	c, err := bench.OpenCard("", 0)
 	check(t, err)
+	c.UsePTX(*ptx)
 	check(t, c.API.PrimaryCtxSetFlags(0, driver.ScheduleSpin))
 	stream, err := c.API.StreamCreate(0)
 	check(t, err)
@@ -106,6 +109,7 @@ func checkRows(t *testing.T, c *bench.Card, set *kernels.Set, op kernels.Operati
 		if i%2 == 1 {
 			table = map[kernels.Operation]int{kernels.Encaps: i / 8 % 2, kernels.Decaps: 1000}[op]
 		}
+		o.Matrix = op == kernels.Encaps && m == kernels.MMA && table == 1 && o.Shape != kernels.One && i%4 == 3
 		k, err := bench.NewCase(set, op, batch, bench.CaseOptions{Table: table, Invalid: true}, *seed+uint64(i))
 		check(t, err)
 		check(t, c.RunCase(k, o, stream, i%2 == 0))
@@ -306,4 +310,113 @@ func BenchmarkLatency(b *testing.B) {
 			}
 		}
 	}
+}
+
+// BenchmarkSharedKey prints the rate of Encaps to distinct public keys and, in either form of the product, to one.
+func BenchmarkSharedKey(b *testing.B) {
+	c, stream := card(b)
+	for _, n := range measuredSets() {
+		for name, o := range map[string]kernels.Options{"distinct": {}, "one": {Table: 1}, "matrix": {Table: 1, Matrix: true}} {
+			k, err := bench.NewCase(newSet(b, n), kernels.Encaps, 8192, bench.CaseOptions{Table: o.Table}, *seed)
+			check(b, err)
+			o.Shape = kernels.Split
+			for _, batch := range []int{64, 1024, 8192, 65536, 262144} {
+				for part, launch := range map[string]int{"all": bench.AllLaunches, "product": 1} {
+					b.Run(fmt.Sprintf("%d/%s/%s/%d", n, name, part, batch), func(b *testing.B) {
+						bind(b, c)
+						for range b.N {
+							d, _, err := c.Resident(k, batch, o, launch, stream)
+							check(b, err)
+							b.ReportMetric(mega(batch, d), "M/s")
+							b.ReportMetric(float64(d.Nanoseconds())/1e3, "us/batch")
+						}
+						b.ReportMetric(0, "ns/op")
+					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkPTX holds the PTX of the folder that -kernels.ptx names against the embedded one: both are measured by turns, and what is
+// printed is the time by each and the folder's as a percentage of the embedded's. Without a folder it shows what two measurements
+// of the same code differ by.
+func BenchmarkPTX(b *testing.B) {
+	other, stream := card(b)
+	embedded, err := bench.OpenCard("", 0)
+	check(b, err)
+	b.Cleanup(func() { check(b, embedded.Close()) })
+	for _, n := range measuredSets() {
+		for _, op := range kernels.Operations() {
+			table := 0
+			if op == kernels.Decaps {
+				table = 4096
+			}
+			k, err := bench.NewCase(newSet(b, n), op, 4096, bench.CaseOptions{Table: table}, *seed)
+			check(b, err)
+			run := func(name string, measure func(c *bench.Card) (time.Duration, error)) {
+				b.Run(fmt.Sprintf("%d/%s/%s", n, op, name), func(b *testing.B) {
+					bind(b, other)
+					for range b.N {
+						before, after, err := byTurns(embedded, other, measure)
+						check(b, err)
+						b.ReportMetric(float64(before.Nanoseconds())/1e3, "us-embedded")
+						b.ReportMetric(float64(after.Nanoseconds())/1e3, "us-folder")
+						b.ReportMetric(100*float64(after)/float64(before), "%")
+					}
+					b.ReportMetric(0, "ns/op")
+				})
+			}
+			for _, m := range kernels.Multiplications() {
+				o := kernels.Options{Multiplication: m, Table: table}
+				for _, batch := range []int{64, 16384, 65536} {
+					if m == kernels.Tiled && batch == 65536 {
+						continue // takes long, and shows nothing that fewer do not
+					}
+					run(fmt.Sprintf("resident/%s/%d", m, batch), func(c *bench.Card) (time.Duration, error) {
+						d, _, err := c.Resident(k, batch, o, bench.AllLaunches, stream)
+						return d, err
+					})
+				}
+			}
+			o := kernels.Options{Shape: kernels.Split, Table: table}
+			const batch = 65536
+			var p kernels.Plan
+			check(b, k.Set.Plan(&p, op, batch, other.Device(), o))
+			for launch, l := range p.Launches {
+				run(fmt.Sprintf("launch/%d/%s", launch, l.Kernel), func(c *bench.Card) (time.Duration, error) {
+					d, _, err := c.Resident(k, batch, o, launch, stream)
+					return d, err
+				})
+			}
+			run("endtoend/32768", func(c *bench.Card) (time.Duration, error) {
+				rate, err := c.EndToEnd(k, *totalRows, bench.EndToEndOptions{Options: kernels.Options{Table: table}, Chunk: 32768, Rings: 5})
+				return time.Duration(32768 / max(rate, 1) * float64(time.Second)), err
+			})
+			few, err := bench.NewCase(k.Set, op, 64, bench.CaseOptions{Table: min(table, 64)}, *seed)
+			check(b, err)
+			run("latency/64", func(c *bench.Card) (time.Duration, error) {
+				d, _, err := c.Latency(few, kernels.Options{Table: min(table, 64)}, true, stream)
+				return d, err
+			})
+		}
+	}
+}
+
+// byTurns measures two cards three times each, one after the other, and returns the medians.
+func byTurns(first, second *bench.Card, measure func(c *bench.Card) (time.Duration, error)) (time.Duration, time.Duration, error) {
+	var times [2][]time.Duration
+	for range 3 {
+		for i, c := range []*bench.Card{first, second} {
+			d, err := measure(c)
+			if err != nil {
+				return 0, 0, err
+			}
+			times[i] = append(times[i], d)
+		}
+	}
+	for _, t := range times {
+		slices.Sort(t)
+	}
+	return times[0][1], times[1][1], nil
 }

@@ -30,7 +30,7 @@ type session struct {
 	busy  sync.WaitGroup // workers, and what else is in the driver
 	late  atomic.Int32   // batches that callers gave up and the device has not finished
 	open  atomic.Int32   // batches that are not finished
-	runs  atomic.Int32   // those of them that workers have
+	runs  atomic.Int32   // those of them that the device has
 
 	mu       sync.Mutex
 	queues   []queue // by Kind.queue
@@ -167,7 +167,6 @@ func (s *session) tryTake() (b *batch, stopping bool) {
 		if b = q.waiting[0]; !s.stopping && s.runs.Load() > 0 && !b.sealed && b.rows() < besideRows {
 			continue
 		}
-		s.runs.Add(1)
 		n := copy(q.waiting, q.waiting[1:])
 		q.waiting[n] = nil
 		q.waiting = q.waiting[:n]
@@ -180,7 +179,6 @@ func (s *session) tryTake() (b *batch, stopping bool) {
 // retire says that the device has finished with a batch's memory, and its callers have their answer.
 func (s *session) retire(b *batch) {
 	s.open.Add(-1)
-	s.runs.Add(-1)
 	if b.late {
 		s.lateBy(-1)
 	}

@@ -3,6 +3,8 @@ package gpu
 import (
 	"fmt"
 	"time"
+
+	"github.com/ctrutls/ctrutls/internal/histogram"
 )
 
 // A State is how a device stands.
@@ -41,6 +43,9 @@ type DeviceStats struct {
 
 	// Of a batch, from the start of the copy to the device to the results on the host.
 	LatencyP50, LatencyP99 time.Duration
+	LatencySum             time.Duration      // of all batches
+	Latencies              []histogram.Bucket // of all batches, in seconds
+	Sizes                  []histogram.Bucket // the same, in operations
 
 	// Of all processes, as NVML has them; nil where it has not.
 	MemoryUsed  *uint64  // bytes
@@ -99,8 +104,10 @@ func (d *device) stats() DeviceStats {
 	}
 	st.Batches, st.Rows, st.JobRows, st.Late = d.batches.Load(), d.rows.Load(), d.jobRows.Load(), d.late.Load()
 	st.Faults, st.Hangs, st.Resets, st.Reopened = d.faults.Load(), d.hangs.Load(), d.resets.Load(), d.reopened.Load()
-	quantiles := d.latencies.quantiles(0.5, 0.99)
-	st.LatencyP50, st.LatencyP99 = quantiles[0], quantiles[1]
+	latencies, sizes := d.latencies.Snapshot(), d.sizes.Snapshot()
+	st.LatencyP50, st.LatencyP99 = time.Duration(latencies.Quantile(0.5)), time.Duration(latencies.Quantile(0.99))
+	st.Latencies, st.LatencySum = latencies.Buckets(1e-9), time.Duration(latencies.Sum)
+	st.Sizes = sizes.Buckets(1)
 	d.sense(&st)
 	return st
 }

@@ -59,9 +59,11 @@ func (w *worker) serve(b *batch) bool {
 		s.retire(b)
 		return true
 	}
+	s.runs.Add(1)
 	started := w.watch(b)
 	err := w.runInContext(b)
 	w.current.Store(nil)
+	s.runs.Add(-1)
 	if err != nil {
 		s.fail(err)
 		b.finish(ErrFault)

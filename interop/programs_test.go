@@ -54,10 +54,7 @@ func TestInstalledPrograms(t *testing.T) {
 		for _, group := range installedGroups {
 			t.Run(server+"/"+group, func(t *testing.T) {
 				plain := matrixServer(t, server, group, false)
-				asking := plain
-				if server != "tlsproxy" {
-					asking = matrixServer(t, server, group, true)
-				}
+				asking := matrixServer(t, server, group, true)
 				for _, client := range installedClients {
 					for _, mode := range matrixModes {
 						c := cell{client, server, group, mode}

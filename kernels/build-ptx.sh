@@ -17,8 +17,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/ptx"
 
-# sm_80 is the least that has the Tensor Cores' m16n8k32 for bytes; its PTX runs on every later architecture. ptx70 came with
-# CUDA 11.0. Products of floats are not used, but nothing may contract them if they ever are.
+# sm_80 is the least that has the Tensor Cores' m16n8k32 for bytes; its PTX runs on every later architecture, and for sm_90 clang
+# writes the same text but for the .target line. ptx70 came with CUDA 11.0. Products of floats are not used, but nothing may contract them if they ever are.
 flags=(-x cuda --cuda-device-only -S -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx70 -std=c++17 -O3 -ffp-contract=off
     -Ikernels -Wall -Wextra -Werror)
 for source in kernels/*.cu; do

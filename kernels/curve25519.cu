@@ -28,6 +28,5 @@ constexpr int block_threads = 128;   // of the shape with one operation a thread
     REGISTER_KERNEL(x25519_##shape)
 
 X25519(THREADS, thread, ladder_thread<block_threads>, base_thread<block_threads>);
-X25519(WARP, lanes2, ladder_lanes2, base_thread<lanes::warp_size>);
 X25519(WARP, lanes4, ladder_lanes4, base_lanes4);
 X25519(WARP, warp, ladder_warp, base_lanes4);

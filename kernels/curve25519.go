@@ -42,13 +42,12 @@ const (
 	X25519DefaultShape X25519Shape = iota
 	X25519Warp
 	X25519Lanes4
-	X25519Lanes2
 	X25519Thread
 )
 
 // X25519Shapes lists what an X25519Shape can be, the default apart.
 func X25519Shapes() []X25519Shape {
-	return []X25519Shape{X25519Warp, X25519Lanes4, X25519Lanes2, X25519Thread}
+	return []X25519Shape{X25519Warp, X25519Lanes4, X25519Thread}
 }
 
 // String returns the name in the kernels' entries.
@@ -60,8 +59,6 @@ func (s X25519Shape) String() string {
 		return "warp"
 	case X25519Lanes4:
 		return "lanes4"
-	case X25519Lanes2:
-		return "lanes2"
 	case X25519Thread:
 		return "thread"
 	}
@@ -76,11 +73,11 @@ type x25519Blocks struct {
 	upTo    int // the shape of choice up to so many operations a multiprocessor
 }
 
-// The bounds are where the shapes' times crossed on an H200: 1.3k, 5k and 10k operations on 132 multiprocessors.
+// The bounds are where the shapes' times for pairs cross on an H200, at 1.3k and 6.3k operations on 132 multiprocessors
+// (docs/performance/curves-2026-11-30.md).
 var x25519Shapes = map[X25519Shape]x25519Blocks{
 	X25519Warp:   {threads: 32, shared: 1, public: 8, upTo: 10},
-	X25519Lanes4: {threads: 32, shared: 8, public: 8, upTo: 38},
-	X25519Lanes2: {threads: 32, shared: 16, public: 32, upTo: 76},
+	X25519Lanes4: {threads: 32, shared: 8, public: 8, upTo: 48},
 	X25519Thread: {threads: 128, shared: 128, public: 128},
 }
 
@@ -166,7 +163,7 @@ func x25519Launch(op X25519Operation, n int, shape X25519Shape, rows x25519Rows)
 
 // x25519DefaultShape chooses by the batch's size.
 func x25519DefaultShape(n int, dev Device) X25519Shape {
-	for _, shape := range []X25519Shape{X25519Warp, X25519Lanes4, X25519Lanes2} {
+	for _, shape := range []X25519Shape{X25519Warp, X25519Lanes4} {
 		if n <= x25519Shapes[shape].upTo*dev.Multiprocessors {
 			return shape
 		}

@@ -68,7 +68,7 @@ __device__ __forceinline__ Tight reduce(const uint32_t *product) {
 
 __device__ __forceinline__ Tight operator*(const Loose &a, const Loose &b) {
     uint32_t product[2 * words];
-    uint256::karatsuba(a.w, b.w, product);
+    uint256::schoolbook<words>(a.w, b.w, product);
     return reduce(product);
 }
 

@@ -1,4 +1,4 @@
-// X25519 of any point by Montgomery's ladder (RFC 7748, section 5), one ladder a thread or on two or four lanes. Every
+// X25519 of any point by Montgomery's ladder (RFC 7748, section 5), one ladder a thread or on four lanes. Every
 // shape does the same 255 steps whatever the key; a bit of the key only makes masks.
 //
 // Between steps the ladder holds P2 = (X2 : Z2) and P3 = (X3 : Z3) = P2 + P, swapped if the last bit was 1. A step makes 2 P2 and
@@ -113,39 +113,6 @@ __device__ __forceinline__ void ladder_lanes4(const Batch &batch, uint32_t *stat
     lanes::wipe(columns, lane);
     const Tight x = shuffle(v, lane - role), z = shuffle(v, lane - role + 1);
     finish(batch, status, role == 0 ? i : batch.n, x, invert_by_four(z, lane));
-}
-
-// ---- Two lanes a ladder: the even one doubles, the odd one adds ----
-
-// ladder_lanes2 works on the sixteen operations from 16 * block. A block is one warp.
-__device__ __forceinline__ void ladder_lanes2(const Batch &batch, uint32_t *status, int block) {
-    SHARED(uint32_t, columns, [words][lanes::warp_size]);
-    const int lane = static_cast<int>(threadIdx.x), role = lane % 2, i = block * (lanes::warp_size / 2) + lane / 2;
-    const uint8_t *in = batch.input(i);
-    uint32_t key[words];
-    load_scalar(in, key);
-    lanes::put(columns, lane, key);
-    const Tight x1 = load(in + coordinate_bytes);
-
-    const int neighbour = lane ^ 1;
-    const uint32_t adds = lanes::mask_if(role == 1);
-    Tight x = select(constant(1), x1, adds), z = select(constant(0), constant(1), adds);
-    Swaps<lanes::warp_size> swaps = {columns, lane};
-#pragma unroll 1
-    for (int s = ladder_steps - 1; s >= 0; s--) {
-        const uint32_t swap = swaps.at(s) & ~adds;
-        const Loose sum = x + z, difference = x - z;
-        const Loose other_sum = shuffle(sum, neighbour), other_difference = shuffle(difference, neighbour);
-        const Loose plus = select(sum, other_sum, swap), minus = select(difference, other_difference, swap);
-        const Tight one = select(plus, minus, adds) * select(plus, other_sum, adds);            // AA | D A
-        const Tight two = select(minus, plus, adds) * select(minus, other_difference, adds);    // BB | C B
-        const Loose total = one + two, e = one - two;
-        x = select<Loose>(one, total, adds) * select<Loose>(two, total, adds);                  // X2 | X3
-        const Tight product = e * select(times_121666_plus(e, two), e, adds);                   // Z2 | (DA - CB)^2
-        z = select(product, product * x1, adds);
-    }
-    lanes::wipe(columns, lane);
-    finish(batch, status, role == 0 ? i : batch.n, x, invert(z));
 }
 
 }   // namespace curve25519

@@ -24,7 +24,7 @@
 //
 // Products in Z_q[x]/(x^n - x - 1) come in three ways, which give the same bytes: on the Tensor Cores (MMA), by an incomplete
 // number-theoretic transform (NTT), and as tiled matrix products in 64-bit integers (Tiled). mul_mma.cuh, mul_ntt.cuh and
-// mul_tiled.cuh say how.
+// mul_tiled.cuh say how. Encaps to one public key can also multiply by the paper's matrix form (Options.Matrix, shared_key.cuh).
 //
 // # Shapes
 //

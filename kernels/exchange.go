@@ -67,6 +67,9 @@ type ExchangeOptions struct {
 	X25519         X25519Shape
 }
 
+// MaxExchanges is the most that a plan can have, so that every size in bytes is below 2^31.
+const MaxExchanges = MaxBatch / 2
+
 // PlanExchange fills p with the launches that run n exchanges, or says what cannot be: in Launches the KEM's half, in
 // Beside X25519's, which takes longer unless n is large, and should be started first. Rows lie at multiples of 16; from their beginning
 //
@@ -79,6 +82,9 @@ type ExchangeOptions struct {
 func (s *Set) PlanExchange(p *Plan, x Exchange, n int, dev Device, o ExchangeOptions) error {
 	if x != ServerExchange && x != ClientFinish {
 		return fmt.Errorf("kernels: there is no exchange %s", x)
+	}
+	if n > MaxExchanges {
+		return fmt.Errorf("kernels: a batch has 1 to %d exchanges, not %d", MaxExchanges, n)
 	}
 	curve, kem := x.halves()
 	in, out := s.ExchangeInputSize(x), s.ExchangeOutputSize(x)

@@ -36,20 +36,38 @@ template <class P> struct Hash {
         return id;
     }
 
-    // squeeze writes the first `words` words of a SHAKE256 stream; a holds the padded input, not permuted yet.
-    template <int words> static __device__ __forceinline__ void squeeze(uint64_t (&a)[keccak_words], uint64_t *out) {
+    // store_block writes the words of a SHAKE256 stream that a state holds, the first of them word `at`, as far as the row of
+    // `words` goes. Threads' rows lie apart, so what counts is the number of stores: they are of two words, aligned, where two are left.
+    template <int words> static __device__ __forceinline__ void store_block(const uint64_t (&a)[keccak_words], uint64_t *row, int at) {
+        static_assert(words % 2 == 0 && squeezed_words % 2 == 1, "blocks begin at even and odd words by turns");
+        if (at % 2 == 0) {
+#pragma unroll
+            for (int i = 0; i < squeezed_words - 1; i += 2)
+                if (at + i < words) store_pair(row + at + i, a[i], a[i + 1]);
+            if (at + squeezed_words - 1 < words) row[at + squeezed_words - 1] = a[squeezed_words - 1];
+        } else {
+            row[at] = a[0];
+#pragma unroll
+            for (int i = 1; i < squeezed_words; i += 2)
+                if (at + i < words) store_pair(row + at + i, a[i], a[i + 1]);
+        }
+    }
+    static __device__ __forceinline__ void store_pair(uint64_t *to, uint64_t first, uint64_t second) {
+        *reinterpret_cast<ulonglong2 *>(to) = make_ulonglong2(first, second);
+    }
+
+    // squeeze writes the first `words` words of a SHAKE256 stream to a 16-byte aligned row; a holds the padded input, not permuted yet.
+    template <int words> static __device__ __forceinline__ void squeeze(uint64_t (&a)[keccak_words], uint64_t *row) {
 #pragma unroll 1
         for (int at = 0; at < words; at += squeezed_words) {
             keccak_f(a);
-#pragma unroll
-            for (int i = 0; i < squeezed_words; i++)
-                if (at + i < words) out[at + i] = a[i];
+            store_block<words>(a, row, at);
         }
     }
 
     // derive runs the sponges of an encapsulation: if `seeded`, m = SHAKE256(seed) is written to the row `message`, else it is
     // there already (message_row bytes, zero from message_bytes on); K || rho = SHA3-512(pk[0:33] || m), coins = SHAKE256(rho). The
-    // rows message, key and coins are 8-byte aligned; seed and pk are not.
+    // rows message, key and coins are 16-byte aligned; seed and pk are not.
     // All permutations are one call in a loop, or the code would not stay in the instruction cache; and every step loads what
     // it absorbs, or the registers would not suffice.
     template <bool seeded>
@@ -72,22 +90,23 @@ template <class P> struct Hash {
 #pragma unroll
                 for (int i = 0; i < block_words; i++) a[i] ^= key_word(Identity{}, message, block_words + i);
             } else if (step == coins_first) {
-#pragma unroll
-                for (int i = 0; i < 4; i++) key[i] = a[i];
+                store_pair(key, a[0], a[1]);
+                store_pair(key + 2, a[2], a[3]);
                 set_seed(a, a[4], a[5], a[6], a[7]);
             }
             keccak_f(a);
             if (seeded && step == expand) {
 #pragma unroll
-                for (int i = 0; i < P::message_row / 8; i++)
-                    message[i] = i < message_words - 1 ? a[i] : i == message_words - 1 ? a[i] & last_message_word : 0;
+                for (int i = 0; i < P::message_row / 8; i += 2) store_pair(message + i, message_word(a, i), message_word(a, i + 1));
             } else if (step >= coins_first) {
-                uint64_t *to = coins + (step - coins_first) * squeezed_words;
-#pragma unroll
-                for (int i = 0; i < squeezed_words; i++)
-                    if ((step - coins_first) * squeezed_words + i < coin_words) to[i] = a[i];
+                store_block<coin_words>(a, coins, (step - coins_first) * squeezed_words);
             }
         }
+    }
+
+    // message_word is word i of a message's row, zero in the padding; a is the permuted state of SHAKE256(seed).
+    static __device__ __forceinline__ uint64_t message_word(const uint64_t (&a)[keccak_words], int i) {
+        return i < message_words - 1 ? a[i] : i == message_words - 1 ? a[i] & last_message_word : 0;
     }
 
     // rejected_key streams the ciphertext (any address), a word behind: word j of the input is the last byte of the ciphertext
@@ -132,8 +151,8 @@ template <class P> struct Hash {
             }
             keccak_f(a);
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++) key[i] = a[i];
+        store_pair(key, a[0], a[1]);
+        store_pair(key + 2, a[2], a[3]);
     }
 
     // ---- One operation a warp: lane i holds word i ----

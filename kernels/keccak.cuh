@@ -27,8 +27,8 @@ __device__ __forceinline__ uint64_t make_word(uint32_t low, uint32_t high) { ret
 template <int r> __device__ __forceinline__ uint64_t rotate_left(uint64_t x) {
     const uint32_t low = low_word(x), high = high_word(x);
     if constexpr (r == 0) return x;
-    if constexpr (r < 32) return make_word(__funnelshift_l(high, low, r), __funnelshift_l(low, high, r));
-    return make_word(__funnelshift_l(low, high, r - 32), __funnelshift_l(high, low, r - 32));
+    else if constexpr (r < 32) return make_word(__funnelshift_l(high, low, r), __funnelshift_l(low, high, r));
+    else return make_word(__funnelshift_l(low, high, r - 32), __funnelshift_l(high, low, r - 32));
 }
 
 // Three-input logic on both halves: one lop3 each.

@@ -40,22 +40,22 @@ func (c Curve) String() string {
 	return fmt.Sprintf("Curve(%d)", int(c))
 }
 
+// Name returns the module's name, which is that of its PTX file without the ending: ctruprime761, ctruprime761_ntt, curve25519.
+func (m Module) Name() string {
+	switch {
+	case m.Curve != NoCurve:
+		return m.Curve.String()
+	case m.Multiplication == MMA:
+		return fmt.Sprintf("ctruprime%d", m.N)
+	}
+	return fmt.Sprintf("ctruprime%d_%s", m.N, m.Multiplication)
+}
+
 // PTX returns the module's text.
 func (m Module) PTX() ([]byte, error) {
-	if m.Curve != NoCurve {
-		text, err := ptxFiles.ReadFile(fmt.Sprintf("ptx/%s.ptx", m.Curve))
-		if err != nil {
-			return nil, fmt.Errorf("kernels: there is no module for the curve %s", m.Curve)
-		}
-		return text, nil
-	}
-	name := fmt.Sprintf("ptx/ctruprime%d.ptx", m.N)
-	if m.Multiplication != MMA {
-		name = fmt.Sprintf("ptx/ctruprime%d_%s.ptx", m.N, m.Multiplication)
-	}
-	text, err := ptxFiles.ReadFile(name)
+	text, err := ptxFiles.ReadFile("ptx/" + m.Name() + ".ptx")
 	if err != nil {
-		return nil, fmt.Errorf("kernels: there is no module for CTRU-Prime-%d with multiplication %s", m.N, m.Multiplication)
+		return nil, fmt.Errorf("kernels: there is no module %s", m.Name())
 	}
 	return text, nil
 }

@@ -85,7 +85,8 @@ func TestKernels(t *testing.T) {
 							if op == kernels.KeyGen && i > 0 {
 								group = 4
 							}
-							check(t, card.RunCase(c, kernels.Options{Multiplication: m, Shape: shape, Group: group}, stream, i%2 == 0))
+							o := kernels.Options{Multiplication: m, Shape: shape, Group: group, Matrix: matrix(op, m, shape, table) && i%4 == 3}
+							check(t, card.RunCase(c, o, stream, i%2 == 0))
 						}
 					})
 				}
@@ -94,10 +95,39 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// matrix says whether products can have the matrix form.
+func matrix(op kernels.Operation, m kernels.Multiplication, shape kernels.Shape, table int) bool {
+	return op == kernels.Encaps && m == kernels.MMA && shape != kernels.One && table == 1
+}
+
 // batches are the sizes to test: odd ones, and a prime, where warps and blocks end.
 func batches(m kernels.Multiplication) []int {
 	if m != kernels.MMA {
 		return []int{1, 2, 13} // a block a product, several products a block
 	}
 	return []int{1, 2, 31, 33, 67}
+}
+
+// Decapsulations in numbers that make the rejected keys beside the first products or, on a card whose blocks have too little shared
+// memory for that, in a launch of their own, which takes a card of few multiprocessors here.
+func TestManyDecaps(t *testing.T) {
+	for _, n := range sets {
+		for shared, kernel := range map[int]string{48 << 10: "decaps_decrypt_mma", 227 << 10: "decaps_open"} {
+			t.Run(fmt.Sprintf("%d/%s", n, kernel), func(t *testing.T) {
+				card, stream, _ := simulator(t)
+				card.Info.Multiprocessors, card.Info.MaxSharedPerBlock = 1, shared
+				for i, batch := range []int{97, 131} {
+					c, err := bench.NewCase(newSet(t, n), kernels.Decaps, batch, bench.CaseOptions{Table: 5 * i, Invalid: true}, *seed+uint64(i))
+					check(t, err)
+					o := kernels.Options{Shape: kernels.Split, Table: 5 * i}
+					var p kernels.Plan
+					check(t, c.Set.Plan(&p, kernels.Decaps, batch, card.Device(), o))
+					if got, want := p.Launches[0].Kernel, fmt.Sprintf("%s_%d", kernel, n); got != want {
+						t.Fatalf("the first launch is %s, not %s", got, want)
+					}
+					check(t, card.RunCase(c, o, stream, i == 0))
+				}
+			})
+		}
+	}
 }

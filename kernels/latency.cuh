@@ -39,23 +39,47 @@ template <class P> __device__ __forceinline__ void encaps_hash_warp(const uint8_
     if (lane < 4) reinterpret_cast<uint64_t *>(keys + static_cast<size_t>(i) * seed_bytes)[lane] = key;
 }
 
-// rejection_input_words is the shared memory in which a warp lays out the input of the rejection hash.
-template <class P> constexpr int rejection_input_words = Hash<P>::rejection_blocks *Hash<P>::block_words;
+static_assert(seed_bytes == warp_size && identity_bytes == warp_size + 1, "a warp copies seeds and pk[0:33] a byte a lane, and one");
 
-// lay_out_rejection writes pk[0:33] || z || ct and zeros to the block's end.
+// A warp lays out the input of the rejection hash in rejection_bytes of shared memory, 16-byte aligned: the input, whole blocks, and
+// then the ciphertext as it lies in memory.
+template <class P> constexpr int rejection_staged_at = round_up(Hash<P>::rejection_blocks *sha3_512_rate, 16);
+template <class P> constexpr int rejection_bytes = rejection_staged_at<P> + staged_bytes(P::cipher_bytes);
+
+// lay_out_rejection writes pk[0:33] || z || ct, and zeros to the block's end, to `input`. ct may be host memory: all of it is asked for
+// at once.
 template <class P> __device__ __forceinline__ void lay_out_rejection(const uint8_t *pk, const uint8_t *ct, uint8_t *input, int lane) {
     constexpr int prefix = identity_bytes + seed_bytes;
-    for (int i = lane; i < 8 * rejection_input_words<P>; i += warp_size)
-        input[i] = i < identity_bytes ? pk[i] : i < prefix ? pk[P::public_bytes + i - identity_bytes] : i < prefix + P::cipher_bytes ? ct[i - prefix] : 0;
+    constexpr int first_word = ceil_div(prefix, 4), lead = 4 * first_word - prefix;   // ct begins `lead` bytes before a word
+    uint8_t *staged = input + rejection_staged_at<P>;
+    stage_async<P::cipher_bytes>(staged, ct, lane, warp_size, Ends::buffer);
+    cp_async_commit();
+    const uint8_t id = pk[lane], z = pk[P::public_bytes + lane], last = lane == 0 ? pk[identity_bytes - 1] : 0;
+    input[lane] = id;
+    input[identity_bytes + lane] = z;
+    if (lane == 0) input[identity_bytes - 1] = last;
+    cp_async_wait_all();
+    __syncwarp();
+    if (lane < lead) input[prefix + lane] = staged[row_offset(ct) + lane];
+    const uint32_t from = row_offset(ct) + lead, *words = reinterpret_cast<const uint32_t *>(staged) + from / 4;
+    uint32_t *to = reinterpret_cast<uint32_t *>(input) + first_word;
+#pragma unroll
+    for (int k = 0; k < ceil_div(Hash<P>::rejection_blocks * sha3_512_rate / 4 - first_word, warp_size); k++) {
+        const int i = k * warp_size + lane, left = P::cipher_bytes - lead - 4 * i;
+        if (i >= Hash<P>::rejection_blocks * sha3_512_rate / 4 - first_word) continue;
+        uint32_t word = 0;
+        if (left > 0) word = __funnelshift_r(words[i], words[i + 1], 8 * (from % 4));
+        to[i] = left >= 4 ? word : left > 0 ? word & ((1u << (8 * left)) - 1) : 0;
+    }
+    __syncwarp();
 }
-
 // decaps_hash_warp: as decaps_hash, blockIdx.y choosing between K' with the coins and the rejected key; blocks of 32 threads.
 template <class P>
 __device__ __forceinline__ void decaps_hash_warp(const uint8_t *secrets, uint32_t secret_stride, const uint32_t *index, uint32_t count,
                                                  const uint8_t *ct, uint32_t ct_stride, uint8_t *messages, uint8_t *coins, uint8_t *keys,
                                                  uint8_t *rejects, int n) {
     typedef Hash<P> H;
-    SHARED(uint64_t, input, [rejection_input_words<P>]);
+    SHARED(__align__(16) uint8_t, input, [rejection_bytes<P>]);
     const int i = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x);
     if (i >= n) return;
     const SecretTable table = {secrets, secret_stride, index, count};
@@ -68,9 +92,8 @@ __device__ __forceinline__ void decaps_hash_warp(const uint8_t *secrets, uint32_
                                                    reinterpret_cast<uint64_t *>(coins + static_cast<size_t>(i) * P::coin_row), lane);
         if (lane < 4) reinterpret_cast<uint64_t *>(keys + static_cast<size_t>(i) * seed_bytes)[lane] = key;
     } else {
-        lay_out_rejection<P>(pk, ct + static_cast<size_t>(i) * ct_stride, reinterpret_cast<uint8_t *>(input), lane);
-        __syncwarp();
-        const uint64_t key = H::warp_rejected_key(keccak, input, lane);
+        lay_out_rejection<P>(pk, ct + static_cast<size_t>(i) * ct_stride, input, lane);
+        const uint64_t key = H::warp_rejected_key(keccak, reinterpret_cast<const uint64_t *>(input), lane);
         if (lane < 4) reinterpret_cast<uint64_t *>(rejects + static_cast<size_t>(i) * seed_bytes)[lane] = key;
     }
 }
@@ -146,7 +169,8 @@ template <class P> struct OneBlock {
     static constexpr int secret_at = cipher_at + staged_polynomial<P, P::d>();
     static constexpr int rejected_at = secret_at + staged_bytes(P::padded / 2);
     static constexpr int input_at = rejected_at + seed_bytes;
-    static constexpr int decaps_bytes = input_at + 8 * rejection_input_words<P>;
+    static constexpr int decaps_bytes = input_at + rejection_bytes<P>;
+    static_assert(input_at % 16 == 0, "as lay_out_rejection wants it");
 
     uint8_t *shared;
     int thread, lane, warp;
@@ -174,7 +198,7 @@ template <class P> struct OneBlock {
         if (lane == 0) to[seed_bytes + identity_bytes - 1] = last;
         __syncwarp();
     }
-    static_assert(seed_bytes == warp_size && identity_bytes == warp_size + 1 && coins_at % 8 == 0, "a byte a lane, and one");
+    static_assert(coins_at % 8 == 0, "words of 64 bits");
     // seed_word and identity_word give lanes 0..3 the words of the seed and of pk[0:33], and lane 4 the byte after those.
     __device__ __forceinline__ uint64_t seed_word() const { return lane < seed_bytes / 8 ? words(coins_at)[lane] : 0; }
     __device__ __forceinline__ uint64_t identity_word() const {
@@ -275,7 +299,6 @@ __device__ __forceinline__ void decaps_one(const uint8_t *secrets, uint32_t secr
     const uint8_t *secret = table.row(i), *pk = secret + P::secret_poly_bytes, *cipher = ct + static_cast<size_t>(i) * ct_stride;
     if (b.warp == B::Split::warps) {
         lay_out_rejection<P>(pk, cipher, shared + B::input_at, b.lane);
-        __syncwarp();
         const uint64_t key = H::warp_rejected_key(WarpKeccak(b.lane), b.words(B::input_at), b.lane);
         if (b.lane < 4) b.words(B::rejected_at)[b.lane] = key;
     } else {

@@ -34,7 +34,7 @@ template <class P> struct Ntt {
     static_assert(N >= 2 * P::n && P::n <= N / 2 && N % leaves == 0, "the product fits, the operands fill at most the lower half");
 
     // A twiddle w and floor(w*2^32/Q), by which multiply() estimates the quotient.
-    struct Twiddle { uint32_t w, quotient; };
+    struct __align__(8) Twiddle { uint32_t w, quotient; };
 
     static constexpr uint32_t product(uint32_t a, uint32_t b) { return static_cast<uint32_t>(static_cast<uint64_t>(a) * b % Q); }
     static constexpr uint32_t power(uint32_t base, uint32_t exponent) {

@@ -50,8 +50,9 @@ func (s P256Shape) String() string {
 	return fmt.Sprintf("P256Shape(%d)", int(s))
 }
 
-// p256LanesUpTo is up to how many signatures a multiprocessor P256Lanes is sooner done.
-const p256LanesUpTo = 30
+// p256LanesUpTo is up to how many signatures a multiprocessor P256Lanes is sooner done, checks included: 6.1k on an H200
+// (docs/performance/curves-2026-11-30.md).
+const p256LanesUpTo = 46
 
 // P256Key returns what the kernels need of a signing key, for the Table buffer of its plans: odd multiples of the public key, which
 // lets signatures be checked, and the private key. private is a number below the order, public a point in SEC 1's uncompressed form. The

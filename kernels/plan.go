@@ -75,6 +75,7 @@ type Plan struct {
 // Device is what a plan has to know of a card.
 type Device struct {
 	Multiprocessors int
+	Shared          int // bytes of shared memory that a block may have, if it asks; 0 says no more than the 48 KiB that need no asking
 }
 
 // Options choose among the ways to run a batch. The zero value leaves every choice to Plan.
@@ -84,6 +85,9 @@ type Options struct {
 	// Table is the number of secret keys in the table from which Decaps takes them by Index, or 1 for Encaps with one public
 	// key; 0 means that each input row begins with its own key.
 	Table int
+	// Matrix has Encaps to the one public key of a Table multiply by the paper's matrix form, eight operations a warp. It is there to be
+	// compared: the form for distinct keys, the default, is faster on an H200 (docs/performance/gpu-2026-11-30.md).
+	Matrix bool
 	// Group is the number of keys that share an inversion, a power of two; 0 chooses.
 	Group int
 	// Blocks is how many blocks of the products' kernels each multiprocessor is given, at most 3; 0 chooses.
@@ -123,6 +127,9 @@ const (
 	oneEncaps     = 12
 	oneDecaps     = 4
 	warpHashBatch = 10
+	// From so many operations a multiprocessor on, Decaps's rejected keys are made beside the first products or, where blocks cannot
+	// have the shared memory for that, in a launch of their own. With fewer, the two hashes are sooner done side by side.
+	manyDecaps = 96
 )
 
 // Plan fills p with the launches that run n operations, or says what cannot be.
@@ -150,6 +157,12 @@ func (s *Set) Plan(p *Plan, op Operation, n int, dev Device, o Options) error {
 	}
 	if o.Shape == DefaultShape {
 		o.Shape = defaultShape(op, n, dev, o.Multiplication)
+		if o.Matrix && o.Shape == One {
+			o.Shape = SplitWarp
+		}
+	}
+	if o.Matrix && (op != Encaps || o.Table != 1 || o.Multiplication != MMA || o.Shape == One) {
+		return fmt.Errorf("kernels: the matrix form is for encaps with a table of one key, multiplication mma, in launches of its own")
 	}
 	if o.Multiplication != MMA && o.Shape == One {
 		return fmt.Errorf("kernels: shape %s is for multiplication mma only, not %s", o.Shape, o.Multiplication)
@@ -231,12 +244,12 @@ func (b *builder) launch(kernel string, grid [2]uint32, block, shared int) *Laun
 }
 
 // hash appends a launch for n operations, one a thread, in as small blocks as give every multiprocessor some.
-func (b *builder) hash(kernel string, n, rows int) *Launch {
+func (b *builder) hash(kernel string, n int, rows uint32) *Launch {
 	block := 4 * warpSize
 	for block > warpSize && n < block*b.dev.Multiprocessors {
 		block /= 2
 	}
-	return b.launch(kernel, [2]uint32{uint32(ceilDiv(n, block)), uint32(rows)}, block, 0)
+	return b.launch(kernel, [2]uint32{uint32(ceilDiv(n, block)), rows}, block, 0)
 }
 
 // product appends a launch for n products; warpShared is a warp's shared memory with the Tensor Cores.
@@ -325,7 +338,7 @@ func (b *builder) encaps() {
 			hash = b.hash("encaps_hash", n, 1)
 		}
 		b.seeds(b.public(hash)).scratch(r).number(n)
-		if b.options.Table > 0 && b.plan.Multiplication == MMA {
+		if b.options.Matrix {
 			b.output(b.sharedKey(n).pointer(Table, 0).scratch(r)).number(n)
 			return
 		}
@@ -358,15 +371,40 @@ func (b *builder) decaps() {
 		b.output(b.secrets(b.launch("decaps_one", [2]uint32{uint32(n), 1}, 5*warpSize, s.decapsOne)))
 	default:
 		r := b.rows(n, true)
-		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)
-		var hash *Launch
-		if b.plan.Shape == SplitWarp {
-			hash = b.launch("decaps_hash_warp", [2]uint32{uint32(n), 2}, warpSize, 0)
-		} else {
-			hash = b.hash("decaps_hash", n, 2)
-		}
-		b.secrets(hash).scratch(r).pointer(Scratch, r.rejects).number(n)
+		b.decapsHashes(r, b.decapsOpen(r))
 		b.output(b.secrets(b.product("decaps_select", n, s.selector)).scratch(r).pointer(Scratch, r.rejects)).number(n)
+	}
+}
+
+// decapsOpen appends Decaps's first step, and says whether it makes the rejected keys too: a block does that which fills a
+// multiprocessor, if it can have the shared memory.
+func (b *builder) decapsOpen(r rows) (rejects bool) {
+	const warps = productWarps * productBlocks
+	s, n := b.set, b.plan.Batch
+	if b.plan.Multiplication != MMA || b.plan.Shape != Split || b.options.Blocks < productBlocks || n < manyDecaps*b.dev.Multiprocessors || warps*s.decryptor > b.dev.Shared {
+		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)
+		return false
+	}
+	open := b.launch("decaps_open", [2]uint32{uint32(b.dev.Multiprocessors), 1}, warps*warpSize, warps*s.decryptor)
+	b.secrets(open).pointer(Scratch, r.messages).pointer(Scratch, r.rejects).pointer(Status, 0).number(n)
+	return true
+}
+
+// decapsHashes appends Decaps's second step: K' with the coins, and the rejected key unless it is made.
+func (b *builder) decapsHashes(r rows, made bool) {
+	n := b.plan.Batch
+	hash := func(l *Launch) *Launch { return b.secrets(l).scratch(r).pointer(Scratch, r.rejects).number(n) }
+	const first = 0 // of the rows of blocks: 0 for K', 1 for the rejected key
+	switch {
+	case made:
+		hash(b.hash("decaps_hash", n, 1)).number(first)
+	case b.plan.Shape == SplitWarp:
+		hash(b.launch("decaps_hash_warp", [2]uint32{uint32(n), 2}, warpSize, 0))
+	case n < manyDecaps*b.dev.Multiprocessors:
+		hash(b.hash("decaps_hash", n, 2)).number(first)
+	default:
+		hash(b.hash("decaps_hash", n, 1)).number(first + 1)
+		hash(b.hash("decaps_hash", n, 1)).number(first)
 	}
 }
 

@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,16 +66,20 @@ func every(t *testing.T, f func(p *kernels.Plan, o kernels.Options, set *kernels
 				for _, shape := range []kernels.Shape{kernels.DefaultShape, kernels.One, kernels.Split, kernels.SplitWarp} {
 					for _, table := range []int{0, 1, 77} {
 						for _, batch := range []int{1, 2, 3, 31, 33, 1000, 8192, 65_537, kernels.MaxBatch} {
-							for _, multiprocessors := range []int{1, 4, 132} {
-								o := kernels.Options{Multiplication: m, Shape: shape, Table: table}
-								err := set.Plan(&p, op, batch, kernels.Device{Multiprocessors: multiprocessors}, o)
-								impossible := table > map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: kernels.MaxBatch}[op] ||
-									shape == kernels.One && (op == kernels.KeyGen || m == kernels.NTT || m == kernels.Tiled)
-								if (err != nil) != impossible {
-									t.Fatalf("%s %+v: %v", op, o, err)
-								}
-								if err == nil {
-									f(&p, o, set)
+							for _, device := range []kernels.Device{{Multiprocessors: 1}, {Multiprocessors: 4, Shared: 227 << 10}, {Multiprocessors: 132, Shared: 227 << 10}} {
+								for _, matrix := range []bool{false, true} {
+									o := kernels.Options{Multiplication: m, Shape: shape, Table: table, Matrix: matrix}
+									err := set.Plan(&p, op, batch, device, o)
+									other := m == kernels.NTT || m == kernels.Tiled
+									impossible := table > map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: kernels.MaxBatch}[op] ||
+										shape == kernels.One && (op == kernels.KeyGen || other) ||
+										matrix && (op != kernels.Encaps || table != 1 || other || shape == kernels.One)
+									if (err != nil) != impossible {
+										t.Fatalf("%s %+v: %v", op, o, err)
+									}
+									if err == nil {
+										f(&p, o, set)
+									}
 								}
 							}
 						}
@@ -184,11 +189,12 @@ func TestExchangePlans(t *testing.T) {
 				t.Errorf("%d %s: rows of %d and %d bytes", n, x, in, out)
 			}
 			for _, shape := range append(kernels.X25519Shapes(), kernels.X25519DefaultShape) {
-				for _, batch := range []int{1, 33, 8192, kernels.MaxBatch} {
+				for _, batch := range []int{1, 33, 8192, kernels.MaxExchanges} {
 					if err := set.PlanExchange(&p, x, batch, kernels.Device{Multiprocessors: 132}, kernels.ExchangeOptions{X25519: shape}); err != nil {
 						t.Fatal(err)
 					}
-					if p.InputSize != batch*set.ExchangeInputSize(x) || p.OutputSize != batch*set.ExchangeOutputSize(x) || p.StatusSize != 8*batch || len(p.Beside) != 1 {
+					if p.InputSize != batch*set.ExchangeInputSize(x) || p.OutputSize != batch*set.ExchangeOutputSize(x) || p.StatusSize != 8*batch || len(p.Beside) != 1 ||
+						p.InputSize > math.MaxInt32 || p.OutputSize > math.MaxInt32 || p.ScratchSize > math.MaxInt32 {
 						t.Fatalf("%d %s of %d: %+v", n, x, batch, p)
 					}
 					where := fmt.Sprintf("%d %s of %d", n, x, batch)
@@ -219,6 +225,7 @@ func TestPlacesRefused(t *testing.T) {
 	for want, err := range map[string]error{
 		"Exchange(2)":    set.PlanExchange(&p, 2, 1, device, kernels.ExchangeOptions{}),
 		"X25519Shape(7)": set.PlanExchange(&p, kernels.ClientFinish, 1, device, kernels.ExchangeOptions{X25519: 7}),
+		"not 262145":     set.PlanExchange(&p, kernels.ServerExchange, kernels.MaxExchanges+1, device, kernels.ExchangeOptions{}),
 		"not 0":          set.PlanExchange(&p, kernels.ClientFinish, 0, device, kernels.ExchangeOptions{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,5 +1,6 @@
 // Integers of 256 bits as eight 32-bit words, least significant first: products, squares, rows in memory. The words are
 // saturated, so that a product is 64 multiplications of 32 x 32 bits and no more; carries run through the condition code.
+// (Karatsuba's method takes 48, but its additions cost more than it saves: docs/performance/curves-2026-11-30.md.)
 //
 // A pair mad.lo.cc, madc.hi.cc of the same factors is one instruction on the machine (IMAD.WIDE, with carry in and out), if
 // its two sum words are an even and an odd register. So products are summed in two accumulators: `even` for those of
@@ -55,47 +56,6 @@ template <int n> __device__ __forceinline__ void schoolbook(const uint32_t *a, c
 #pragma unroll
     for (int k = 2; k < 2 * n - 1; k++) product[k] = addc_cc(even[k], odd[k - 1]);
     product[2 * n - 1] = addc(even[2 * n - 1], odd[2 * n - 2]);
-}
-
-// distance gives |a - b| for half-size numbers, and all ones if a < b, else zero.
-__device__ __forceinline__ uint32_t distance(const uint32_t *a, const uint32_t *b, uint32_t *r) {
-    constexpr int n = words / 2;
-    r[0] = sub_cc(a[0], b[0]);
-#pragma unroll
-    for (int i = 1; i < n; i++) r[i] = subc_cc(a[i], b[i]);
-    const uint32_t negative = subc(0, 0);
-    r[0] = sub_cc(r[0] ^ negative, negative);   // r XOR -1 is -1 - r
-#pragma unroll
-    for (int i = 1; i < n - 1; i++) r[i] = subc_cc(r[i] ^ negative, negative);
-    r[n - 1] = subc(r[n - 1] ^ negative, negative);
-    return negative;
-}
-
-// karatsuba gives the 16 words of a * b. With halves a = a0 + a1 2^128 and so on,
-//   a b = a0 b0 + (a0 b0 + a1 b1 + (a0 - a1)(b1 - b0)) 2^128 + a1 b1 2^256:
-// 48 multiplications instead of 64 for some 70 additions more. The machine multiplies at half the rate of its additions, on
-// another pipe, so this gains where the pipe for additions is idle.
-__device__ __forceinline__ void karatsuba(const uint32_t *a, const uint32_t *b, uint32_t *product) {
-    constexpr int n = words / 2;
-    uint32_t x[n], y[n], cross[2 * n], middle[2 * n + 1];
-    const uint32_t negative = distance(a, a + n, x) ^ distance(b + n, b, y);
-    schoolbook<n>(a, b, product);
-    schoolbook<n>(a + n, b + n, product + 2 * n);
-    schoolbook<n>(x, y, cross);
-    middle[0] = add_cc(product[0], product[2 * n]);
-#pragma unroll
-    for (int i = 1; i < 2 * n; i++) middle[i] = addc_cc(product[i], product[2 * n + i]);
-    middle[2 * n] = addc(0, 0);
-    add_cc(negative, negative);   // carry = 1 if negative: middle + (cross XOR -1) + 1 is middle - cross
-#pragma unroll
-    for (int i = 0; i < 2 * n; i++) middle[i] = addc_cc(middle[i], cross[i] ^ negative);
-    middle[2 * n] = addc(middle[2 * n], negative);
-    product[n] = add_cc(product[n], middle[0]);
-#pragma unroll
-    for (int i = 1; i <= 2 * n; i++) product[n + i] = addc_cc(product[n + i], middle[i]);
-#pragma unroll
-    for (int i = 3 * n + 1; i < 4 * n - 1; i++) product[i] = addc_cc(product[i], 0);
-    product[4 * n - 1] = addc(product[4 * n - 1], 0);
 }
 
 // square gives the 16 words of a * a: the 28 products of different words once, doubled by shifts, and the 8 squares.

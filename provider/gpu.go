@@ -195,7 +195,7 @@ func (e *gpuEngine) one(ctx context.Context, batch []request) {
 	}
 	t, err := e.gpu.Reserve(k, 1)
 	if err == gpu.ErrBusy {
-		if t, err = e.await(ctx, k); err == gpu.ErrBusy {
+		if t, err = e.await(ctx, k, 1, e.standIns); err == gpu.ErrBusy {
 			defer func() { <-e.standIns }()
 		}
 	}
@@ -233,30 +233,33 @@ func (e *gpuEngine) ride(ctx context.Context, r *request, t *gpu.Ticket) error {
 // asked to stand in: the time of several batches.
 const fullPatience = 5 * time.Millisecond
 
-// await reserves a row when all batches were full. A batch is full of callers that
-// have their results but were given no processor yet to take them; were its
-// processors busy with what others need not have left to the CPU, there would soon be
-// no room at all. So whoever finds none waits, and while there still is none
-// the CPU stands in for a few at a time: then the error is ErrBusy, and standIns
-// holds a token of the caller's.
-func (e *gpuEngine) await(ctx context.Context, k *gpu.Kind) (gpu.Ticket, error) {
+// await reserves up to n rows when all batches were full. Batches stay full while
+// callers that have their results are given no processor to take them. If the CPU
+// did what finds no room, those would be given one later still, and soon there would
+// be no room at all. So whoever finds none waits. If there still is none in the end
+// the error is ErrBusy, and the CPU stands in: for as many at a time as standIns
+// has room for, in which the caller then has a token; for all if it is nil.
+func (e *gpuEngine) await(ctx context.Context, k *gpu.Kind, n int, standIns chan<- struct{}) (gpu.Ticket, error) {
 	patience := time.NewTimer(fullPatience)
 	defer patience.Stop()
-	var standIns chan<- struct{} // nil while there is patience left
+	var token chan<- struct{} // nil while there is patience left
 	for {
 		room := e.gpu.Room()
 		if ctx.Err() != nil {
 			return gpu.Ticket{}, context.Cause(ctx)
 		}
-		t, err := e.gpu.Reserve(k, 1)
+		t, err := e.gpu.Reserve(k, n)
 		if err != gpu.ErrBusy {
 			return t, err
 		}
 		select {
 		case <-room:
 		case <-patience.C:
-			standIns = e.standIns
-		case standIns <- struct{}{}:
+			if standIns == nil {
+				return t, gpu.ErrBusy
+			}
+			token = standIns
+		case token <- struct{}{}:
 			return t, gpu.ErrBusy
 		case <-ctx.Done(): // the next round returns
 		}
@@ -363,12 +366,16 @@ func (f *flight) run(batch []request) {
 			continue
 		}
 		t, err := e.gpu.Reserve(k, n)
+		if err == gpu.ErrBusy && len(f.legs) == 0 {
+			t, err = e.await(f.ctx, k, n, nil)
+		}
 		switch {
 		case err == nil:
 			f.send(t, batch[:t.Rows()])
 			batch = batch[t.Rows():]
 		case err == gpu.ErrBusy && len(f.legs) > 0:
 			f.land(len(f.legs) - 1)
+		case f.ctx.Err() != nil: // the next round leaves the rest
 		default:
 			n = min(n, ctruprime.MaxKeyGroup)
 			e.countReason(err, n)

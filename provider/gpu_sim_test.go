@@ -667,3 +667,44 @@ func TestGPUBulkCorruption(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// On a driver or a card too old the GPU engine does not open, the automatic one serves from the CPU, and what both say names
+// the version that is there and the one that is needed.
+func TestTooOldForGPU(t *testing.T) {
+	for name, c := range map[string]struct {
+		age  func(*simctl.Sim)
+		says string
+	}{
+		"driver": {func(sim *simctl.Sim) { sim.SetDriverVersion(10020) }, "the NVIDIA driver is too old: it has CUDA 10.2, CUDA 11.0 or later is needed"},
+		"card":   {func(sim *simctl.Sim) { sim.SetCompute(0, 7, 5) }, "the device is too old: it has compute capability 7.5, 8.0 or later is needed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sim, cfg := simulated(t)
+			c.age(sim)
+			if _, err := Open(cfg); !errors.Is(err, driver.ErrTooOld) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("engine gpu: %v", err)
+			}
+			var log bytes.Buffer
+			cfg.Engine, cfg.Logger = EngineAuto, slog.New(slog.NewTextHandler(&log, nil))
+			p := openTest(t, cfg)
+			if got := log.String(); !strings.Contains(got, c.says) || !strings.Contains(got, "level=WARN") {
+				t.Errorf("engine auto logs %s", got)
+			}
+			if st := p.Stats(); st.Engine != EngineCPU {
+				t.Errorf("engine %s", st.Engine)
+			}
+			s := sets[0]
+			sk, err := p.GenerateKey(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ct, ss, err := p.Encapsulate(t.Context(), s, s.PublicKeyOf(sk))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := p.Decapsulate(t.Context(), s, sk, ct); err != nil || !bytes.Equal(got, ss) {
+				t.Error("the CPU's keys differ, or", err)
+			}
+		})
+	}
+}

@@ -29,8 +29,8 @@ func (e *gpuEngine) adopt(k *signingKey) error {
 	return nil
 }
 
-// kind returns the kind of a request's rows; nil if the devices have none, or not
-// yet.
+// kind returns the kind of a request's rows; nil if the devices have none. Where
+// they could have one, of a key that they do not know, the request is told.
 func (e *gpuEngine) kind(r *request) *gpu.Kind {
 	if r.op != opSign {
 		return e.kinds[r.op][r.scheme]
@@ -40,8 +40,8 @@ func (e *gpuEngine) kind(r *request) *gpu.Kind {
 	return k
 }
 
-// fillSignature writes the input row of a signature, nonce || digest, with the
-// nonce made in the device's memory.
+// fillSignature writes the input row of a signature, nonce || digest. The nonce is
+// nowhere else.
 func fillSignature(row []byte, r *request) {
 	nonce.Derive(row[:nonce.Size], r.key.number, r.peer, r.own)
 	copy(row[nonce.Size:], r.peer)

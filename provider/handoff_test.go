@@ -37,22 +37,34 @@ func openIdle(tb testing.TB, latency time.Duration) *Provider {
 }
 
 // BenchmarkHandOff reports what a server's exchange costs the CPU when a device
-// makes it, by the number of callers that exchange without a pause, and how large
-// the batches are.
+// makes it, by the number of callers that exchange without a pause; how much that is
+// of what the same exchange costs when the CPU makes it, in the same run; and how
+// large the batches are.
 func BenchmarkHandOff(b *testing.B) {
+	const onCPU = 2000
 	for _, callers := range []int{64, 256, 1024, 4096} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			p := openIdle(b, idleLatency)
 			s := ctruprime.Scheme761()
 			share := ownClient(b, s).share
-			used := exchangeLoad(b, p, callers, b.N, func(ctx context.Context) error {
-				_, _, err := p.ServerExchange(ctx, s, share)
-				return err
-			})
+			exchange := func(p *Provider) func(context.Context) error {
+				return func(ctx context.Context) error {
+					_, _, err := p.ServerExchange(ctx, s, share)
+					return err
+				}
+			}
+			cpu := open(Config{KeyPoolSize: -1}, slog.New(slog.DiscardHandler), &cpuEngine{})
+			defer cpu.Close()
+			alone := exchangeLoad(b, 1, onCPU, exchange(cpu))
+			b.ReportAllocs()
+			b.ResetTimer()
+			used := exchangeLoad(b, callers, b.N, exchange(p))
+			b.StopTimer()
 			st := p.Stats().GPU
 			d := st.Devices[0]
 			b.ReportMetric(100*float64(st.Served)/float64(b.N), "%by-gpu")
 			b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
+			b.ReportMetric(100*float64(used)/float64(b.N)/(float64(alone)/onCPU), "%of-cpu")
 			b.ReportMetric(float64(d.Rows)/float64(d.Batches), "batch")
 		})
 	}
@@ -134,7 +146,7 @@ func pace(tb testing.TB, rate int, during time.Duration, call func(context.Conte
 
 // exchangeLoad has callers do n operations together, each caller with a context of
 // its own as handshakes have, and returns the processor time that took.
-func exchangeLoad(tb testing.TB, p *Provider, callers, n int, do func(context.Context) error) time.Duration {
+func exchangeLoad(tb testing.TB, callers, n int, do func(context.Context) error) time.Duration {
 	tb.Helper()
 	var left atomic.Int64
 	left.Store(int64(n))

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +60,9 @@ func (p *Provider) Signer(key *ecdsa.PrivateKey) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Signer{p, &signingKey{private: key, number: number}}, nil
+	k := &signingKey{private: key, number: number}
+	runtime.AddCleanup(k, func(copied []byte) { clear(copied) }, number)
+	return &Signer{p, k}, nil
 }
 
 // p256Number returns a key on P-256 as a number, or says what is wrong with it.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/internal/histogram"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
@@ -45,7 +46,7 @@ type GPUStats struct {
 
 	Served uint64 // operations that a device carried out
 	// Operations meant for a device that the CPU carried out, because
-	Full        uint64 // all batches were full,
+	Full        uint64 // all batches were full, and stayed so,
 	Unavailable uint64 // no device was open,
 	Late        uint64 // the batch took longer than GPU.MaxWait,
 	Faulted     uint64 // the device failed.
@@ -53,6 +54,10 @@ type GPUStats struct {
 	Checked    uint64 // results that were computed again on the CPU
 	Mismatches uint64 // those of them that were wrong; each closes a device for good
 }
+
+// Bucket is how many values were above the bucket before it, and at or below
+// UpTo.
+type Bucket = histogram.Bucket
 
 // DeviceStats is a GPU's description, its state and its counters.
 type DeviceStats struct {
@@ -81,6 +86,9 @@ type DeviceStats struct {
 
 	// Of a batch, from pinned memory to pinned memory.
 	LatencyP50, LatencyP99 time.Duration
+	LatencySum             time.Duration // of all batches
+	Latencies              []Bucket      // of all batches, in seconds
+	Sizes                  []Bucket      // the same, in operations
 
 	// Of all processes, as NVML has them; nil where it has not.
 	MemoryUsed  *uint64  // bytes

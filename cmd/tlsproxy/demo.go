@@ -19,14 +19,15 @@ import (
 )
 
 type demoCommand struct {
-	Groups      []config.Group `default:"X25519,X25519MLKEM768,X25519CTRUPrime761" help:"The groups to compare; ratios are to X25519, else to the first (${default})."`
-	Rounds      int            `default:"5" help:"Rounds, each with every group in turn (${default})."`
-	Duration    time.Duration  `default:"500ms" help:"How long one group runs in one round (${default})."`
-	Concurrency int            `default:"16" help:"Connections at once (${default})."`
-	Listen      string         `default:"localhost:0" help:"Where the proxy listens; port 0 is any free one (${default})."`
-	GPU         string         `name:"gpu" enum:"auto,sim,off" default:"off" help:"What computes the server's key exchanges with CTRU-Prime: auto, GPUs when there is enough to do; sim, the simulated GPU of 'make sim' in this folder's build folder, which is slow; off, the CPU (${default})."`
-	JSON        bool           `name:"json" help:"Print the figures as JSON."`
-	Keep        bool           `help:"Leave the proxy running afterwards, until Ctrl-C."`
+	Groups      []config.Group      `default:"X25519,X25519MLKEM768,X25519CTRUPrime761" help:"The groups to compare; ratios are to X25519, else to the first (${default})."`
+	Rounds      int                 `default:"5" help:"Rounds, each with every group in turn (${default})."`
+	Duration    time.Duration       `default:"500ms" help:"How long one group runs in one round (${default})."`
+	Concurrency int                 `default:"16" help:"Connections at once (${default})."`
+	Listen      string              `default:"localhost:0" help:"Where the proxy listens; port 0 is any free one (${default})."`
+	GPU         string              `name:"gpu" enum:"auto,sim,off" default:"off" help:"What computes the server's key exchanges with CTRU-Prime: auto, GPUs when there is enough to do; sim, the simulated GPU of 'make sim' in this folder's build folder, which is slow; off, the CPU (${default})."`
+	JSON        bool                `name:"json" help:"Print the figures as JSON."`
+	Keep        bool                `help:"Leave the proxy running afterwards, with a live page, until Ctrl-C."`
+	Admin       config.AdminAddress `default:"localhost:0" help:"Where the live page of --keep is (${default})."`
 }
 
 // Run measures and prints. It fails if any handshake did.
@@ -43,6 +44,9 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		Listen: c.Listen, Rounds: c.Rounds, Duration: c.Duration, Concurrency: c.Concurrency, Provider: served,
 		Client: []string{program, "loadgen"}, Stderr: s.err,
 		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if c.Keep {
+		o.Admin = []config.AdminAddress{c.Admin}
 	}
 	for _, g := range c.Groups {
 		o.Groups = append(o.Groups, g.CurveID())
@@ -63,7 +67,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("demo: not everything worked:\n%s", strings.Join(failures, "\n"))
 	}
 	if c.Keep {
-		keep(ctx, s, d.Address())
+		keep(ctx, s, d)
 	}
 	return nil
 }
@@ -102,9 +106,9 @@ func (c *demoCommand) print(s streams, r *demo.Report) error {
 }
 
 // keep waits for the end and tells what can be done meanwhile.
-func keep(ctx context.Context, s streams, address string) {
-	_, port, _ := net.SplitHostPort(address)
-	fmt.Fprintf(s.err, "\nThe proxy goes on at %s, until Ctrl-C. Its certificate vouches for itself; try\n\n  curl -kv https://localhost:%s/\n", address, port)
+func keep(ctx context.Context, s streams, d *demo.Demo) {
+	_, port, _ := net.SplitHostPort(d.Address())
+	fmt.Fprintf(s.err, "\nThe proxy goes on at %s, until Ctrl-C. Its certificate vouches for itself; try\n\n  curl -kv https://localhost:%s/\n\nHow it is doing, and a button for more load: http://%s/\n", d.Address(), port, d.AdminAddress())
 	<-ctx.Done()
 }
 

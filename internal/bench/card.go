@@ -3,6 +3,8 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/kernels"
@@ -15,6 +17,7 @@ type Card struct {
 	Info   driver.DeviceInfo
 	device int
 	ctx    driver.Context
+	folder string // of PTX files to use instead of the embedded ones; empty for those
 
 	modules   map[kernels.Module]driver.Module
 	functions map[kernel]function
@@ -64,7 +67,24 @@ func (c *Card) Close() error {
 
 // Device is what plans have to know of the card.
 func (c *Card) Device() kernels.Device {
-	return kernels.Device{Multiprocessors: c.Info.Multiprocessors}
+	return kernels.Device{Multiprocessors: c.Info.Multiprocessors, Shared: c.Info.MaxSharedPerBlock}
+}
+
+// UsePTX has modules that are loaded from now on come from the files NAME.ptx of a folder, where kernels/build-nvcc.sh puts another
+// compiler's, instead of the embedded texts: the empty string stands for those. What is loaded stays loaded, so that a card that
+// has run plans is closed and another opened.
+func (c *Card) UsePTX(folder string) { c.folder = folder }
+
+// text returns a module's PTX.
+func (c *Card) text(m kernels.Module) ([]byte, error) {
+	if c.folder == "" {
+		return m.PTX()
+	}
+	text, err := os.ReadFile(filepath.Join(c.folder, m.Name()+".ptx"))
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	return text, nil
 }
 
 // Load compiles a module, once.
@@ -72,13 +92,13 @@ func (c *Card) Load(m kernels.Module) error {
 	if _, ok := c.modules[m]; ok {
 		return nil
 	}
-	text, err := m.PTX()
+	text, err := c.text(m)
 	if err != nil {
 		return err
 	}
 	if c.modules[m], err = c.API.ModuleLoad(text); err != nil {
 		delete(c.modules, m)
-		return fmt.Errorf("bench: module ctruprime%d %s: %w", m.N, m.Multiplication, err)
+		return fmt.Errorf("bench: module %s: %w", m.Name(), err)
 	}
 	return nil
 }

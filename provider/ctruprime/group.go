@@ -112,7 +112,7 @@ func (s *Scheme) prepareDecapsulation(d *Decapsulation, op *decapsulation, w *wo
 	if !s.unpackPrivatePoly(w.small, d.PrivateKey[:s.privatePoly]) || !s.unpackPublicKey(w.public, pk) {
 		return ErrPrivateKey
 	}
-	f, h := s.transformOnce(w.secretKey(), w.small), s.transformOnce(w.room, w.public)
+	f, h := s.transformBoth(w)
 	*op = decapsulation{d.SharedKey, pk, s.rejectionOf(d.PrivateKey), d.Ciphertext, f, h, w}
 	return nil
 }

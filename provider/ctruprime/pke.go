@@ -41,6 +41,15 @@ func (p *parameters) transformOnce(out spectrum, in poly) spectrum {
 	return out
 }
 
+// transformBoth is transformOnce for the secret in w.small and the public key in
+// w.public.
+func (p *parameters) transformBoth(w *workspace) (f, h spectrum) {
+	if p.vector != nil {
+		return nil, nil
+	}
+	return p.transformOnce(w.secretKey(), w.small), p.transformOnce(w.room, w.public)
+}
+
 // sampleKey starts a key from its seed: it sets f' and g to its centred binomial
 // polynomials and writes the secret polynomial f = 2f'+1 into the packed
 // private key sk. f is never zero in R_q.

@@ -3,7 +3,6 @@ package ctruprime
 import (
 	"crypto/mlkem"
 	"crypto/rand"
-	"fmt"
 	"testing"
 	"time"
 
@@ -32,36 +31,44 @@ type operation struct {
 	f     func()
 }
 
-// BenchmarkRatios prints the operations of CTRU-Prime-761 from bytes, in each code
-// that this processor runs, and of the other sets in the best, beside those of
-// ML-KEM-768: as multiples of circl's ML-KEM-768 encapsulation with a parsed key
-// in the same run.
+// BenchmarkRatios measures the operations of CTRU-Prime-761 from bytes, in each code
+// that this processor runs, of the other sets in the best, and of ML-KEM-768: in
+// microseconds, and as multiples of circl's ML-KEM-768 encapsulation with a parsed
+// key, the two in turns. It is for -benchtime 1x; with -count, benchstat says how
+// far runs differ.
 func BenchmarkRatios(b *testing.B) {
-	for name, level := range levels() {
-		printRatios(name, append(mlkemOperations(b), schemeOperations(b, newSchemeFor(scheme761.parameters, level))...))
-	}
-	for _, s := range []*Scheme{scheme653, scheme1277} {
-		printRatios(s.name, append(mlkemOperations(b), schemeOperations(b, s)...))
-	}
-}
-
-func printRatios(title string, operations []operation) {
-	times := make([]float64, len(operations))
-	for round := range 10 { // interleaved
-		for i, o := range operations {
-			t := leastTime(o.calls, o.f) / o.each
-			if round == 0 || t < times[i] {
-				times[i] = t
-			}
+	unit, others := mlkemOperations(b)
+	reportRatios(b, unit, "", others)
+	for _, name := range []string{"portable", "avx2", "avx512"} {
+		if level, ok := levels()[name]; ok {
+			reportRatios(b, unit, name+"/", schemeOperations(b, newSchemeFor(scheme761.parameters, level)))
 		}
 	}
-	fmt.Printf("%s:\n", title)
-	for i, o := range operations {
-		fmt.Printf("%-44s %8.2f us %7.3f\n", o.name, times[i], times[i]/times[0])
+	for _, s := range []*Scheme{scheme653, scheme1277} {
+		reportRatios(b, unit, "best/", schemeOperations(b, s))
 	}
 }
 
-func mlkemOperations(b *testing.B) []operation {
+func reportRatios(b *testing.B, unit operation, code string, operations []operation) {
+	for _, o := range operations {
+		b.Run(code+o.name, func(b *testing.B) {
+			u, t := unit.time(), o.time()
+			for range 9 {
+				u, t = min(u, unit.time()), min(t, o.time())
+			}
+			b.ReportMetric(0, "ns/op") // leaves it out
+			b.ReportMetric(t, "us")
+			b.ReportMetric(t/u, "ratio")
+		})
+	}
+}
+
+// time returns the least time of the operation in microseconds.
+func (o operation) time() float64 { return leastTime(o.calls, o.f) / o.each }
+
+// mlkemOperations returns the operation that others are multiples of, and those of
+// ML-KEM-768.
+func mlkemOperations(b *testing.B) (unit operation, others []operation) {
 	scheme := mlkem768.Scheme()
 	pk, sk, err := scheme.GenerateKeyPair()
 	must(b, err)
@@ -72,17 +79,17 @@ func mlkemOperations(b *testing.B) []operation {
 	dk, err := mlkem.GenerateKey768()
 	must(b, err)
 	ek := dk.EncapsulationKey()
-	return []operation{
-		{"circl ML-KEM-768 Encaps, parsed", 8, 1, func() { scheme.Encapsulate(pk) }},
-		{"circl ML-KEM-768 Encaps, from bytes", 4, 1, func() {
+	unit = operation{"circl-ML-KEM-768/Encaps-parsed", 8, 1, func() { scheme.Encapsulate(pk) }}
+	return unit, []operation{
+		{"circl-ML-KEM-768/Encaps-from-bytes", 4, 1, func() {
 			key, _ := scheme.UnmarshalBinaryPublicKey(packed)
 			scheme.Encapsulate(key)
 		}},
-		{"circl ML-KEM-768 Decaps, parsed", 4, 1, func() { scheme.Decapsulate(sk, ct) }},
-		{"circl ML-KEM-768 KeyGen", 4, 1, func() { scheme.GenerateKeyPair() }},
-		{"crypto/mlkem 768 Encaps, parsed", 4, 1, func() { ek.Encapsulate() }},
-		{"crypto/mlkem 768 Decaps, parsed", 4, 1, func() { dk.Decapsulate(ct) }},
-		{"crypto/mlkem 768 KeyGen", 4, 1, func() { mlkem.GenerateKey768() }},
+		{"circl-ML-KEM-768/Decaps-parsed", 4, 1, func() { scheme.Decapsulate(sk, ct) }},
+		{"circl-ML-KEM-768/KeyGen", 4, 1, func() { scheme.GenerateKeyPair() }},
+		{"crypto-mlkem-768/Encaps-parsed", 4, 1, func() { ek.Encapsulate() }},
+		{"crypto-mlkem-768/Decaps-parsed", 4, 1, func() { dk.Decapsulate(ct) }},
+		{"crypto-mlkem-768/KeyGen", 4, 1, func() { mlkem.GenerateKey768() }},
 	}
 }
 
@@ -105,12 +112,12 @@ func schemeOperations(b *testing.B, s *Scheme) []operation {
 		decapsulations[i] = Decapsulation{SharedKey: make([]byte, len(ss)), PrivateKey: sk, Ciphertext: ct}
 	}
 	return []operation{
-		{s.name + " Encaps, from bytes", 8, 1, func() { s.EncapsulateBytes(ct, ss, pk, seed) }},
-		{s.name + " Encaps, parsed", 8, 1, func() { s.EncapsulateTo(ct, ss, key.(*PublicKey), seed) }},
-		{s.name + " Decaps, from bytes", 4, 1, func() { s.DecapsulateBytes(ss, sk, ct) }},
-		{s.name + " Encaps, batch of 4, each", 2, 4, func() { s.EncapsulateBatch(encapsulations) }},
-		{s.name + " Decaps, batch of 4, each", 2, 4, func() { s.DecapsulateBatch(decapsulations) }},
-		{s.name + " KeyGen, batch of 32, each", 1, MaxKeyGroup, func() { s.GenerateKeysBytes(sks, seeds) }},
-		{s.name + " KeyGen", 1, 1, func() { s.GenerateKeyBytes(other, keySeed) }},
+		{s.name + "/Encaps-from-bytes", 8, 1, func() { s.EncapsulateBytes(ct, ss, pk, seed) }},
+		{s.name + "/Encaps-parsed", 8, 1, func() { s.EncapsulateTo(ct, ss, key.(*PublicKey), seed) }},
+		{s.name + "/Decaps-from-bytes", 4, 1, func() { s.DecapsulateBytes(ss, sk, ct) }},
+		{s.name + "/Encaps-batch-of-4", 2, 4, func() { s.EncapsulateBatch(encapsulations) }},
+		{s.name + "/Decaps-batch-of-4", 2, 4, func() { s.DecapsulateBatch(decapsulations) }},
+		{s.name + "/KeyGen-batch-of-32", 1, MaxKeyGroup, func() { s.GenerateKeysBytes(sks, seeds) }},
+		{s.name + "/KeyGen", 1, 1, func() { s.GenerateKeyBytes(other, keySeed) }},
 	}
 }

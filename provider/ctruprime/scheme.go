@@ -221,7 +221,7 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 	if !s.unpackPublicKey(w.public, pk) {
 		return ErrPrivateKey
 	}
-	f, h := s.transformOnce(w.secretKey(), w.small), s.transformOnce(w.room, w.public)
+	f, h := s.transformBoth(w)
 	s.decapsulate(ss, pk, s.rejectionOf(sk), f, h, ct, w)
 	return nil
 }

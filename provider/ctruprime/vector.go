@@ -129,7 +129,7 @@ func (v *vectorized) decrypt(ct []byte, f spectrum, w *workspace) {
 	if f != nil {
 		v.multiply(w.product, f, w.large)
 	} else {
-		v.multiplyOnce(w.product, w.small, w.secretKey(), w.large)
+		v.multiplyOnce(w.product, w.small, w.halfSecretKey(), w.large)
 	}
 	v.ring.FoldWord(w.large, v.residues(w.product, 0), v.residues(w.product, 1))
 	whole := w.message[:cap(w.message)]
@@ -139,7 +139,7 @@ func (v *vectorized) decrypt(ct []byte, f spectrum, w *workspace) {
 
 // publish packs g*a, |a[i]| <= q/2.
 func (v *vectorized) publish(pk []byte, a, g poly, w *workspace) {
-	v.multiplyOnce(w.product, a, w.secretKey(), g)
+	v.multiplyOnce(w.product, a, w.halfSecretKey(), g)
 	v.fold(g, w.product)
 	v.PackKey(pk, g, &w.tail)
 }

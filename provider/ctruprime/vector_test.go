@@ -347,3 +347,24 @@ func compareHashBy(t *testing.T, wide bool, permute func(*vec.Keccak4), data []b
 		equalBytes(t, "hash", got, sha3.SumSHAKE256(in[:int(in[0])%shakeRate], len(got)))
 	}
 }
+
+// TestDivisionIsWiped inverts, wipes and looks at what vector code divided.
+func TestDivisionIsWiped(t *testing.T) {
+	for _, pair := range vectorPairs {
+		s := pair[0]
+		if s.vector == nil {
+			continue
+		}
+		d := newDivision(&s.parameters)
+		a := make(poly, s.half)
+		a[1] = 1
+		s.invertPoly(a, a, d)
+		if v := d.vector; allZero(v.F) || allZero(v.V) {
+			t.Fatalf("%s: the division left nothing behind", s.name)
+		}
+		d.wipe()
+		if v := d.vector; !allZero(v.F) || !allZero(v.G) || !allZero(v.V) || !allZero(v.R) {
+			t.Errorf("%s: the division is not wiped", s.name)
+		}
+	}
+}

@@ -24,7 +24,7 @@ type workspace struct {
 	reject  [64]byte   // the shared key of a rejected ciphertext, and a rest
 	shake   sha3.SHAKE // the zero value is SHAKE256
 	lanes   laneHash
-	keyed   bool     // secret is in use
+	keyed   int      // how much of secret is in use
 	tail    [64]byte // the end of a packed polynomial
 }
 
@@ -48,18 +48,23 @@ func newWorkspace(p *parameters) *workspace {
 
 // secretKey returns the secret spectrum, which wipe then zeroes.
 func (w *workspace) secretKey() spectrum {
-	w.keyed = true
+	w.keyed = len(w.secret)
 	return w.secret
+}
+
+// halfSecretKey returns the first half of it, which wipe then zeroes.
+func (w *workspace) halfSecretKey() spectrum {
+	half := len(w.secret) / 2
+	w.keyed = max(w.keyed, half)
+	return w.secret[:half]
 }
 
 // wipe zeroes everything that is secret.
 func (w *workspace) wipe() {
 	clear(w.small)
 	clear(w.large)
-	if w.keyed {
-		clear(w.secret)
-		w.keyed = false
-	}
+	clear(w.secret[:w.keyed])
+	w.keyed = 0
 	clear(w.product)
 	clear(w.message)
 	clear(w.words)

@@ -9,13 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options say what a Server tells. All are required.
+// Options say what a Server tells. All but DemoLoad are required.
 type Options struct {
 	// Ready says why the proxy should get no connections now; nil if it should.
 	Ready func() error
@@ -26,6 +27,10 @@ type Options struct {
 	Config func() []byte
 	// Status returns what is to be told as JSON.
 	Status func() any
+	// Live returns what the live page shows, to be told as JSON.
+	Live func() any
+	// DemoLoad has a demonstration make load, or says why it does not; nil where there is none.
+	DemoLoad func() error
 	// Metrics gathers what Prometheus fetches.
 	Metrics prometheus.Gatherer
 	Logger  *slog.Logger
@@ -33,8 +38,11 @@ type Options struct {
 
 // Server answers HTTP requests in the clear.
 type Server struct {
-	http *http.Server
-	log  *slog.Logger
+	http      *http.Server
+	log       *slog.Logger
+	following chan struct{} // has room for the clients of events
+	closing   chan struct{}
+	once      sync.Once
 }
 
 // Bounds of what a client can take.
@@ -48,7 +56,7 @@ const (
 
 // New returns a Server that is ready for Serve.
 func New(o Options) *Server {
-	s := &Server{log: o.Logger}
+	s := &Server{log: o.Logger, following: make(chan struct{}, maxFollow), closing: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", o.healthz)
 	mux.HandleFunc("GET /readyz", o.readyz)
@@ -61,9 +69,15 @@ func New(o Options) *Server {
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("GET /{$}", index)
+	for _, name := range []string{"{$}", "live.css", "live.js"} {
+		mux.Handle("GET /"+name, page())
+	}
+	mux.HandleFunc("GET /events", s.events(o.Live))
+	if o.DemoLoad != nil {
+		mux.HandleFunc("POST /demo/load", o.load)
+	}
 	s.http = &http.Server{
-		Handler: guard(mux), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		Handler: guard(http.NewCrossOriginProtection().Handler(mux)), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	return s
@@ -110,6 +124,7 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // Close ends Serve, within a moment in which answers under way can end.
 func (s *Server) Close() {
+	s.once.Do(func() { close(s.closing) })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
@@ -147,10 +162,6 @@ func (o *Options) status(w http.ResponseWriter, r *http.Request) {
 	if err := e.Encode(o.Status()); err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
-}
-
-func index(w http.ResponseWriter, r *http.Request) {
-	text(w, http.StatusOK, "tlsproxy: /healthz /readyz /metrics /status /config /debug/pprof/")
 }
 
 func text(w http.ResponseWriter, status int, line string) {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ func start(t *testing.T, o Options) (base string) {
 	t.Helper()
 	o.Config = func() []byte { return []byte("listen: here\n") }
 	o.Status = func() any { return map[string]int{"connections": 7} }
+	o.Live = func() any { return map[string]int{"connections": 8} }
 	o.Metrics, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,7 +78,9 @@ func TestAnswers(t *testing.T) {
 		{"/metrics", 200, ""},
 		{"/debug/pprof/", 200, "goroutine"},
 		{"/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
-		{"/", 200, "/readyz"},
+		{"/", 200, `src="/live.js"`},
+		{"/live.js", 200, "EventSource"},
+		{"/live.css", 200, "prefers-color-scheme"},
 		{"/nothing", 404, ""},
 	} {
 		if status, body := get(t, request(t, "GET", base+c.path)); status != c.status || !strings.Contains(body, c.holds) {
@@ -102,5 +106,54 @@ func TestForeignHost(t *testing.T) {
 		if status, body := get(t, r); status != want || want != 200 && strings.Contains(body, "listen:") {
 			t.Errorf("%s: %d %q", host, status, body)
 		}
+	}
+}
+
+// TestEvents follows the live page's figures until the Server is closed; more
+// clients than there is room for are sent away.
+func TestEvents(t *testing.T) {
+	base := start(t, Options{Ready: func() error { return nil }, Health: func() []string { return nil }})
+	for i := range maxFollow {
+		response, err := http.DefaultClient.Do(request(t, "GET", base+"/events"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		line, err := bufio.NewReader(response.Body).ReadString('\n')
+		if err != nil || line != "data: {\"connections\":8}\n" || response.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("client %d: %q, %v", i, line, err)
+		}
+	}
+	if status, body := get(t, request(t, "GET", base+"/events")); status != http.StatusServiceUnavailable {
+		t.Errorf("one client more: %d %q", status, body)
+	}
+}
+
+// The load is for a demonstration's own page alone.
+func TestDemoLoad(t *testing.T) {
+	begun := 0
+	o := Options{Ready: func() error { return nil }, Health: func() []string { return nil }, DemoLoad: func() error {
+		if begun++; begun > 1 {
+			return errors.New("it runs")
+		}
+		return nil
+	}}
+	base := start(t, o)
+	for _, c := range []struct {
+		origin string
+		status int
+	}{{"http://evil.example", http.StatusForbidden}, {"null", http.StatusForbidden}, {base, http.StatusAccepted}, {base, http.StatusConflict}} {
+		r := request(t, "POST", base+"/demo/load")
+		r.Header.Set("Origin", c.origin)
+		if status, body := get(t, r); status != c.status {
+			t.Errorf("from %s: %d %q, want %d", c.origin, status, body, c.status)
+		}
+	}
+	if begun != 2 {
+		t.Errorf("%d loads", begun)
+	}
+	o.DemoLoad = nil
+	if status, _ := get(t, request(t, "POST", start(t, o)+"/demo/load")); status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+		t.Errorf("without a demonstration: %d", status)
 	}
 }

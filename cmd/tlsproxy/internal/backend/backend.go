@@ -17,10 +17,12 @@ const maxBackoff = 16
 
 // backend is one server and what its latest requests say about it.
 type backend struct {
-	url     *url.URL
-	address string // host:port to connect to
-	name    string // for the log: the URL's host, and its address where that was looked up
-	seed    uint64 // stands for the address in hashes
+	url     *url.URL // as it was configured
+	target  *url.URL // of requests: http or https
+	network string   // to connect to: tcp or unix
+	address string   // host:port, or a socket's path
+	name    string   // for the log: the URL's host, and its address where that was looked up
+	seed    uint64   // stands for the address in hashes
 
 	log        *slog.Logger
 	ejectAfter int
@@ -48,14 +50,17 @@ type backend struct {
 // newBackend returns the backend behind u. The address is where its host was
 // found, "" to look it up for each connection.
 func newBackend(o *Options, u *url.URL, address string) *backend {
-	b := &backend{url: u, address: address, name: u.Host, log: o.Logger, ejectAfter: o.EjectAfter, ejectFor: o.EjectFor, stop: func() {}}
-	if address == "" {
+	b := &backend{url: u, target: u, network: "tcp", address: address, name: u.Host, log: o.Logger, ejectAfter: o.EjectAfter, ejectFor: o.EjectFor, stop: func() {}}
+	switch {
+	case u.Host == "": // http+unix or unix
+		b.target, b.network, b.address, b.name = &url.URL{Scheme: "http", Host: "localhost"}, "unix", u.Path, u.Path
+	case address == "":
 		b.address = hostPort(u)
-	} else {
+	default:
 		b.name = u.Host + " at " + address
 	}
 	hash := fnv.New64a()
-	hash.Write([]byte(b.address + u.Path))
+	hash.Write([]byte(b.address + b.target.Path))
 	b.seed = hash.Sum64()
 	b.dialer = newDialer(o, b)
 	b.main, b.upgrades = newTransports(o, b.dialer, u)

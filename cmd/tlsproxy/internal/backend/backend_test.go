@@ -297,6 +297,47 @@ func TestBodySurvivesADeadBackend(t *testing.T) {
 	})
 }
 
+// TestBodyOutlastsTheAnswer: a body that an attempt before could not send is not
+// closed when the answer begins.
+func TestBodyOutlastsTheAnswer(t *testing.T) {
+	for _, protocol := range []Protocol{HTTP1, H2C} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newClusterWith(t, 2, func(w http.ResponseWriter, r *http.Request) {
+				control := http.NewResponseController(w)
+				control.EnableFullDuplex()
+				control.Flush()
+				body, err := io.ReadAll(r.Body)
+				fmt.Fprint(w, string(body), err)
+			}, func(o *Options) { o.Protocol = protocol })
+			c.listeners["b0"].SetDown(true)
+			reader, writer := io.Pipe()
+			r, _ := http.NewRequest(http.MethodPost, "http://front.example/", reader)
+			response, err := c.pool.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			io.WriteString(writer, "after the answer's header")
+			writer.Close()
+			if got, err := io.ReadAll(response.Body); string(got) != "after the answer's header<nil>" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestBodyIsReadOnce: what was read of a body cannot be had again.
+func TestBodyIsReadOnce(t *testing.T) {
+	b := newRetryBody(&closeCounter{Reader: strings.NewReader("x")})
+	if again, err := b.again(); again != b || err != nil {
+		t.Errorf("unread: %v, %v", again, err)
+	}
+	b.Read(make([]byte, 1))
+	if _, err := b.again(); err != errBodyRead {
+		t.Errorf("read: %v", err)
+	}
+}
+
 type closeCounter struct {
 	io.Reader
 	closed int

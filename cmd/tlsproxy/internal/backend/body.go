@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -30,12 +31,27 @@ func newRetryBody(body io.ReadCloser) *retryBody {
 	return &retryBody{body: body}
 }
 
-// watch bounds how long an attempt may take over a piece of the body.
-func (b *retryBody) watch(try *attempt, within time.Duration) {
+// begin hands the body to an attempt, and bounds how long that may take over a
+// piece of it.
+func (b *retryBody) begin(try *attempt, within time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stream, b.within = try.stream, within
+	b.stream, b.within, b.wanted = try.stream, within, false
 }
+
+// again has the form of http.Request.GetBody: a transport whose connection was
+// closed before it wrote anything begins anew on another.
+func (b *retryBody) again() (io.ReadCloser, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.read {
+		return nil, errBodyRead
+	}
+	b.wanted = false
+	return b, nil
+}
+
+var errBodyRead = errors.New("the request's body cannot be read twice")
 
 // Read is called when the piece before has been taken.
 func (b *retryBody) Read(p []byte) (int, error) {

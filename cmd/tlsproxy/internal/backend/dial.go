@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -74,7 +75,7 @@ func newDialer(o *Options, b *backend) *dialer {
 func (d *dialer) plain(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	raw, err := d.dial(ctx, "tcp", d.backend.address)
+	raw, err := d.dial(ctx, d.backend.network, d.backend.address)
 	if err != nil {
 		return nil, &ConnectError{Err: err}
 	}
@@ -134,7 +135,7 @@ func (d *dialer) handshake(ctx context.Context, protocols []string) (*tls.Conn, 
 // attempt connects and does a handshake; heard is set once the backend has sent
 // something.
 func (d *dialer) attempt(ctx context.Context, c *tls.Config, heard *atomic.Bool) (*tls.Conn, error) {
-	raw, err := d.dial(ctx, "tcp", d.backend.address)
+	raw, err := d.dial(ctx, d.backend.network, d.backend.address)
 	if err != nil {
 		return nil, &ConnectError{Err: err}
 	}
@@ -167,7 +168,7 @@ func unheard(err error) bool {
 func newTransports(o *Options, d *dialer, u *url.URL) (main, upgrades *http.Transport) {
 	secure := u.Scheme == "https"
 	switch {
-	case u.Scheme != "http" && !secure:
+	case !strings.HasPrefix(u.Scheme, "http"):
 		return nil, nil
 	case o.Protocol == HTTP2 || o.Protocol == H2C:
 		main = newTransport(o, d, alpnHTTP2)

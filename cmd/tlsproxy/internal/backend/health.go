@@ -116,7 +116,7 @@ func (b *backend) checkRequest(ctx context.Context, method, path, host string, b
 	if err != nil {
 		return nil, err
 	}
-	to.Scheme, to.Host = b.url.Scheme, b.url.Host
+	to.Scheme, to.Host = b.target.Scheme, b.target.Host
 	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err

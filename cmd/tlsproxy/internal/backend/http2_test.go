@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -574,4 +575,56 @@ func TestTLSConnection(t *testing.T) {
 		t.Fatalf("%v, %v", response, err)
 	}
 	response.Body.Close()
+}
+
+// TestUnixSocket speaks HTTP, either version, and bytes over one.
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Proto, " ", r.Host, " ", r.RequestURI)
+	})}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	go s.Serve(ln)
+	defer s.Close()
+	var log buffer
+	defer func() {
+		if log.Len() > 0 {
+			t.Errorf("log: %s", &log)
+		}
+	}()
+	o := Options{Name: "test", EjectAfter: 1, EjectFor: time.Second, MaxIdleConnections: 1, ConnectTimeout: time.Minute, IdleTimeout: time.Minute, Resolve: time.Hour, Logger: newLog(&log),
+		Health: Health{Check: CheckHTTP, Path: "/up", Interval: time.Hour, Timeout: time.Minute, HealthyAfter: 1, UnhealthyAfter: 1}}
+	for protocol, want := range map[Protocol]string{HTTP1: "HTTP/1.1", Auto: "HTTP/1.1", H2C: "HTTP/2.0"} {
+		o.URLs, o.Protocol = []*url.URL{{Scheme: "http+unix", Path: path}}, protocol
+		p := open(t, o)
+		r, _ := http.NewRequest(http.MethodGet, "http://front.example/x?y", nil)
+		response, err := p.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if string(body) != want+" front.example /x?y" {
+			t.Errorf("%v: %s", protocol, body)
+		}
+		if st := p.Status()[0]; st.URL != "http+unix://"+path || st.Address != path || !st.Healthy {
+			t.Errorf("%+v", st)
+		}
+	}
+	o.URLs, o.Health = []*url.URL{{Scheme: "unix", Path: path}}, Health{}
+	c, err := open(t, o).Dial(t.Context(), "192.0.2.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET /raw HTTP/1.0\r\n\r\n")
+	c.CloseWrite()
+	if all, err := io.ReadAll(c); !strings.HasSuffix(string(all), "/raw") || err != nil || c.Backend() != path {
+		t.Errorf("%q, %v", all, err)
+	}
 }

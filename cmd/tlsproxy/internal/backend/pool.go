@@ -22,7 +22,7 @@ import (
 // of 0 means none.
 type Options struct {
 	Name               string        // in errors and in the log
-	URLs               []*url.URL    // at least one; all of http and https, or all of tcp and tls
+	URLs               []*url.URL    // at least one; all of http, https and http+unix, or all of tcp, tls and unix
 	Protocol           Protocol      // of http and https backends
 	Balance            Balance       //
 	Key                Key           // of Hash
@@ -244,11 +244,11 @@ func (b *backend) outgoing(r *http.Request, body *retryBody, try *attempt, write
 	address := *r.URL
 	out.URL = &address
 	if body != nil {
-		body.watch(try, writeTimeout)
-		out.Body = body
+		body.begin(try, writeTimeout)
+		out.Body, out.GetBody = body, body.again
 	}
 	to := httputil.ProxyRequest{In: r, Out: out}
-	to.SetURL(b.url)
+	to.SetURL(b.target)
 	out.Host = r.Host
 	transport := b.main
 	if _, ok := r.Header["Upgrade"]; ok {

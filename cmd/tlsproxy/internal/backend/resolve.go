@@ -91,9 +91,9 @@ func (p *Pool) update(u *url.URL, known []*backend, addresses []string) []*backe
 }
 
 // addresses looks a URL's host up. The result is sorted; it is empty for a host
-// that is an address itself.
+// that is an address itself and for a Unix socket.
 func (p *Pool) addresses(u *url.URL) ([]string, error) {
-	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Host == "" {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, lookupTimeout)

@@ -5,7 +5,7 @@ import "time"
 // Status is a snapshot of what a Pool knows of one backend.
 type Status struct {
 	URL      string    `json:"url"`
-	Address  string    `json:"address"` // that is connected to: a host name where it is looked up for each connection
+	Address  string    `json:"address"` // that is connected to: with a host name where that is looked up for each connection; or a socket's path
 	Healthy  bool      `json:"healthy"` // by health checks; true without any
 	Ejected  time.Time `json:"ejected_until,omitzero"`
 	Underway int64     `json:"under_way"` // requests and connections

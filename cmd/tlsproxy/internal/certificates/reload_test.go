@@ -384,10 +384,10 @@ func TestStaple(t *testing.T) {
 	}
 }
 
-// TestManyNames has 20,000 hosts with a certificate each, looks each up from
+// TestManyNames has 20,000 hosts (see manyHosts) with a certificate each, looks each up from
 // several goroutines while half of them are renewed, and bounds the memory.
 func TestManyNames(t *testing.T) {
-	const hosts, parsed = 20_000, 1000
+	const hosts, parsed = manyHosts, manyHosts / 20
 	ca, dir := newAuthority(t), t.TempDir()
 	name := func(i int) string { return fmt.Sprintf("host-%d.example", i) }
 	write := func(i int, serial int64, put func(testing.TB, string, []byte)) {

@@ -9,7 +9,8 @@ import (
 )
 
 // URL is a backend: http or https, a host, perhaps a port and a path that is
-// put in front of each request's path; or tcp or tls, a host and a port.
+// put in front of each request's path; or tcp or tls, a host and a port; or
+// http+unix or unix, for HTTP and for bytes over a Unix socket, and its path.
 type URL struct{ *url.URL }
 
 // UnmarshalText refuses parts of a URL that a backend cannot have.
@@ -21,8 +22,11 @@ func (u *URL) UnmarshalText(text []byte) error {
 	if err := checkScheme(parsed, text); err != nil {
 		return err
 	}
+	unix := strings.HasSuffix(parsed.Scheme, "unix")
 	switch {
-	case parsed.Hostname() == "":
+	case unix && (parsed.Host != "" || len(parsed.Path) < 2 || len(parsed.Path) > maxSocketPath):
+		return fmt.Errorf("%q names no Unix socket; write its absolute path after three slashes, as in %s:///run/app.sock, %d bytes at most", text, parsed.Scheme, maxSocketPath)
+	case !unix && parsed.Hostname() == "":
 		return fmt.Errorf("%q names no host", text)
 	case parsed.User != nil:
 		return errors.New("a backend's URL cannot hold a user or password")
@@ -35,6 +39,9 @@ func (u *URL) UnmarshalText(text []byte) error {
 		}
 	}
 	u.URL = parsed
+	if unix {
+		return nil
+	}
 	if !u.HTTP() && parsed.Port() == "" {
 		return fmt.Errorf("%q names no port; write one such as %s://127.0.0.1:5432", text, parsed.Scheme)
 	}
@@ -46,13 +53,16 @@ func (u *URL) UnmarshalText(text []byte) error {
 
 func checkScheme(u *url.URL, text []byte) error {
 	switch u.Scheme {
-	case "http", "https", "tcp", "tls":
+	case "http", "https", "tcp", "tls", "http+unix", "unix":
 		if u.Opaque == "" {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q does not start with http://, https://, tcp:// or tls://", text)
+	return fmt.Errorf("%q does not start with http://, https://, tcp://, tls://, http+unix:// or unix://", text)
 }
+
+// maxSocketPath is what Linux allows; others allow a little less.
+const maxSocketPath = 107
 
 // HTTP reports whether the backend is spoken to in HTTP, and not in bytes that
 // the proxy does not look at.

@@ -83,6 +83,16 @@ type Tickets struct {
 	Rotate   Duration `yaml:"rotate" min:"1m" max:"168h"`
 	Lifetime Duration `yaml:"lifetime" min:"1m" max:"168h"`
 	Secrets  string   `yaml:"secrets" empty:"ok"`
+	Store    Store    `yaml:"store" reload:"restart"`
+}
+
+// Store is a server of Redis's protocol that several proxies use.
+type Store struct {
+	URL      StoreURL `yaml:"url" empty:"ok"` // "": none
+	Username string   `yaml:"username" empty:"ok"`
+	Password string   `yaml:"password_file" empty:"ok"`
+	CA       string   `yaml:"ca" empty:"ok"`
+	Prefix   string   `yaml:"prefix" empty:"ok"`
 }
 
 // DefaultPool is the name of the pool that the key backends describes.
@@ -155,7 +165,8 @@ type Route struct {
 
 // Headers says what backends are told in headers of the proxy's own.
 type Headers struct {
-	Forwarded bool `yaml:"forwarded"`
+	Forwarded  bool `yaml:"forwarded"`
+	ClientCert bool `yaml:"client_cert"`
 }
 
 // Timeouts bound how long the proxy waits. Where 0 is allowed it means no bound.
@@ -228,7 +239,7 @@ func Default() *Config {
 			MinVersion: versionTLS12,
 			ALPN:       []Protocol{ProtocolHTTP2, ProtocolHTTP1},
 			ClientAuth: ClientAuth{Mode: ClientAuthNone},
-			Tickets:    Tickets{Enabled: true, Rotate: Duration(12 * time.Hour), Lifetime: Duration(24 * time.Hour)},
+			Tickets:    Tickets{Enabled: true, Rotate: Duration(12 * time.Hour), Lifetime: Duration(24 * time.Hour), Store: Store{Prefix: "tlsproxy:tickets:"}},
 		},
 		Backends:    defaultPool(),
 		Pools:       map[string]Pool{},
@@ -359,6 +370,8 @@ func (c *Config) resolvePaths() {
 	}
 	resolve(&c.TLS.ClientAuth.CA)
 	resolve(&c.TLS.Tickets.Secrets)
+	resolve(&c.TLS.Tickets.Store.Password)
+	resolve(&c.TLS.Tickets.Store.CA)
 	for i := range c.Hosts {
 		resolveAll(c.Hosts[i].Certificates)
 		resolve(&c.Hosts[i].TLS.ClientAuth.CA)

@@ -95,7 +95,7 @@ func TestErrors(t *testing.T) {
 		{"too many", smallest + "tls:\n  alpn: [h2, http/1.1, h2]\n",
 			`4:9: tls.alpn has 3 entries; the most is 2`},
 		{"URL without scheme", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: localhost:8080\n",
-			`3:9: backends.urls[0]: "localhost:8080" does not start with http://, https://, tcp:// or tls://`},
+			`3:9: backends.urls[0]: "localhost:8080" does not start with http://, https://, tcp://, tls://, http+unix:// or unix://`},
 		{"URL that is none", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://[::1'\n",
 			`3:9: backends.urls[0]: "http://[::1" is not a URL; write one such as http://127.0.0.1:8080`},
 		{"URL without host", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http://:80'\n",
@@ -112,6 +112,10 @@ func TestErrors(t *testing.T) {
 			`3:9: backends.urls[0]: "tcp://b" names no port; write one such as tcp://127.0.0.1:5432`},
 		{"tcp URL with a path", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'tls://b:1/'\n",
 			`3:9: backends.urls[0]: "tls://b:1/": the URL of a tls backend cannot hold a path`},
+		{"socket that is relative", "certificates: [{cert: a.pem, key: a.key}]\nbackends:\n  urls: 'http+unix://run/app.sock'\n",
+			`3:9: backends.urls[0]: "http+unix://run/app.sock" names no Unix socket; write its absolute path after three slashes, as in http+unix:///run/app.sock, 107 bytes at most`},
+		{"socket with TLS", smallest + "pools:\n  p: {urls: 'http+unix:///run/b', protocol: h2}\n",
+			`4:13: pools.p: protocol h2 needs https backends; for http backends write protocol: h2c`},
 		{"pool of two kinds", smallest + "pools:\n  p: {urls: ['http://b', 'tcp://b:1']}\n",
 			`4:26: pools.p has both http and tcp backends; a pool speaks HTTP or it does not`},
 		{"pool without urls", smallest + "pools:\n  p: {retries: 1}\n",
@@ -238,6 +242,14 @@ func TestErrors(t *testing.T) {
 			`3:42: missing key "key" in hosts[0].certificates[0]; each certificate needs cert and key, or folder`},
 		{"no certificates for a host", "backends: {urls: 'http://b'}\nunknown_host: refuse\nhosts: [{names: a.example, certificates: {folder: a}}, {names: b.example}]\n",
 			`1:1: missing key "certificates"; name the PEM files of at least one certificate: a list of {cert: FILE, key: FILE} or {folder: FOLDER}`},
+		{"store", smallest + "tls: {tickets: {store: {url: 'http://a'}}}\n",
+			`3:30: tls.tickets.store.url: not a URL of a store; write redis://HOST:PORT/DATABASE, or rediss:// for TLS`},
+		{"store with a password", smallest + "tls: {tickets: {store: {url: 'redis://:secret@a'}}}\n",
+			`3:30: tls.tickets.store.url: a store's URL cannot hold a user, a password or a query; there are the keys username and password_file`},
+		{"store's database", smallest + "tls: {tickets: {store: {url: 'redis://a/b'}}}\n",
+			`3:30: tls.tickets.store.url: "b" is not the number of a database`},
+		{"store without secrets", smallest + "tls: {tickets: {store: {url: 'redis://a'}}}\n",
+			`3:24: tls.tickets.store needs tls.tickets.secrets, under which keys are sealed in the store`},
 		{"ticket lifetime", smallest + "tls: {tickets: {rotate: 1m, lifetime: 168h}}\n",
 			`3:39: tls.tickets.lifetime (168h) is more than 1000 times tls.tickets.rotate (1m)`},
 		{"ticket rotation", smallest + "tls: {tickets: {rotate: 0s}}\n",
@@ -269,7 +281,7 @@ func TestErrors(t *testing.T) {
 			`1:1: unknown key "listne"; did you mean "listen"?` + "\n" +
 				`3:16: tls.min_version: "9" is not a version of TLS that is served; write 1.2 or 1.3` + "\n" +
 				`4:12: tls.groups[0]: unknown group "X"` + didYouMean("X", groups.Names(groups.All())) + "\n" +
-				`5:18: backends.urls[0]: "ftp://b" does not start with http://, https://, tcp:// or tls://` + "\n" +
+				`5:18: backends.urls[0]: "ftp://b" does not start with http://, https://, tcp://, tls://, http+unix:// or unix://` + "\n" +
 				`6:16: missing key "cert" in certificates[0]; each certificate needs cert and key, or folder`},
 	}
 	for _, test := range tests {
@@ -358,7 +370,7 @@ tls:
   alpn: http/1.1
   require_hybrid: true
   client_auth: {mode: request, ca: /c/clients.pem, allow: ["uri:spiffe://a/*", "cn:b"]}
-  tickets: {enabled: false, rotate: 2h, lifetime: 3h, secrets: /c/tickets}
+  tickets: {enabled: false, rotate: 2h, lifetime: 3h, secrets: /c/tickets, store: {url: "rediss://r:1/2", username: u, password_file: /c/p, ca: /c/r.pem, prefix: "x:"}}
 backends:
   urls:
     - http://one:8080
@@ -386,7 +398,7 @@ hosts:
     certificates: {cert: /c/2.pem, key: /c/2.key}
     tls: {groups: X25519MLKEM768, min_version: "1.2", alpn: postgresql, require_hybrid: false, client_auth: {mode: require, ca: /c/d.pem, allow: "dns:*.e"}}
 unknown_host: refuse
-headers: {forwarded: true}
+headers: {forwarded: true, client_cert: true}
 reload: {poll: 3s, every: 4h, configuration: true}
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
@@ -430,6 +442,12 @@ tls:
     rotate: 2h
     lifetime: 3h
     secrets: /c/tickets
+    store:
+      url: rediss://r:1/2
+      username: u
+      password_file: /c/p
+      ca: /c/r.pem
+      prefix: "x:"
 backends:
   urls:
   - http://one:8080
@@ -527,6 +545,7 @@ hosts:
 unknown_host: refuse
 headers:
   forwarded: true
+  client_cert: true
 reload:
   poll: 3s
   every: 4h

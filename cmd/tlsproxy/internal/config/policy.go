@@ -2,8 +2,11 @@ package config
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
@@ -108,6 +111,31 @@ func (p *ProtocolName) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// StoreURL is where a server of Redis's protocol is.
+type StoreURL string
+
+// UnmarshalText refuses parts that belong elsewhere: a password into its file.
+func (s *StoreURL) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*s = ""
+		return nil
+	}
+	u, err := url.Parse(string(text))
+	if err != nil || u.Opaque != "" || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
+		return errors.New("not a URL of a store; write redis://HOST:PORT/DATABASE, or rediss:// for TLS")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("a store's URL cannot hold a user, a password or a query; there are the keys username and password_file")
+	}
+	if db := strings.Trim(u.Path, "/"); db != "" {
+		if n, err := strconv.Atoi(db); err != nil || n < 0 || n > 1_000_000 {
+			return fmt.Errorf("%q is not the number of a database", db)
+		}
+	}
+	*s = StoreURL(text)
+	return nil
+}
+
 // Choice is true, false, or empty where neither is said.
 type Choice string
 
@@ -127,6 +155,9 @@ func (c Choice) MarshalYAML() (any, error) { return c == "true", nil }
 func (v *validator) policies() {
 	c := v.config
 	v.policy("tls", c.PolicyFor(-1), c.TLS.ClientAuth)
+	if t := c.TLS.Tickets; t.Store.URL != "" && t.Secrets == "" {
+		v.errorf("tls.tickets.store", "tls.tickets.store needs tls.tickets.secrets, under which keys are sealed in the store")
+	}
 	if t := c.TLS.Tickets; t.Rotate > 0 && t.Lifetime/t.Rotate > maxTicketKeys {
 		v.errorf("tls.tickets.lifetime", "tls.tickets.lifetime (%v) is more than %d times tls.tickets.rotate (%v)", t.Lifetime, maxTicketKeys, t.Rotate)
 	}

@@ -224,7 +224,7 @@ func (v *validator) schemes(path string, p *Pool) {
 			v.errorf(at, "%s has both %s and %s backends; a pool speaks HTTP or it does not", path, first.Scheme, u.Scheme)
 		case p.Protocol == BackendHTTP2 && u.Scheme != "https":
 			v.errorf(at, "%s: protocol h2 needs https backends; for http backends write protocol: h2c", path)
-		case p.Protocol == BackendH2C && u.Scheme != "http":
+		case p.Protocol == BackendH2C && u.Secure():
 			v.errorf(at, "%s: protocol h2c needs http backends; for https backends write protocol: h2", path)
 		case !u.HTTP() && (p.Health.Check == HealthCheckHTTP || p.Health.Check == HealthCheckGRPC):
 			v.errorf(path+".health.check", "%s.health.check: %s backends can be checked by connect only", path, u.Scheme)
@@ -299,7 +299,7 @@ func (v *validator) speaks(path, name string, mode Mode) {
 			v.errorf(path, "%s: the pool %q has %s backends; mode http needs http or https backends", path, name, u.Scheme)
 		case mode == ModeTCP && u.HTTP():
 			v.errorf(path, "%s: the pool %q has %s backends; mode tcp needs tcp or tls backends", path, name, u.Scheme)
-		case mode == ModePassthrough && u.Scheme != "tcp":
+		case mode == ModePassthrough && (u.HTTP() || u.Secure()):
 			v.errorf(path, "%s: the pool %q has %s backends; mode passthrough needs tcp backends, as TLS is theirs", path, name, u.Scheme)
 		default:
 			continue

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
@@ -39,8 +42,9 @@ type Options struct {
 	Duration    time.Duration // of one measurement in one round
 	Concurrency int           // connections at once
 	Provider    config.Provider
-	Client      []string  // the command that runs loadgen.Serve
-	Stderr      io.Writer // the client's
+	Admin       []config.AdminAddress // where the live page is; none: nowhere
+	Client      []string              // the command that runs loadgen.Serve
+	Stderr      io.Writer             // the client's
 	Logger      *slog.Logger
 }
 
@@ -64,8 +68,12 @@ type Demo struct {
 	cert    *tls.Certificate
 	backend *http.Server
 	service *service.Service
+	ctx     context.Context
 	stop    context.CancelFunc
 	stopped chan error
+
+	loading atomic.Bool // a load from the live page runs
+	loads   sync.WaitGroup
 }
 
 // Start starts the backend and the proxy. Close them.
@@ -83,17 +91,18 @@ func Start(o Options) (*Demo, error) {
 	}
 	d := &Demo{options: o, cert: cert, backend: &http.Server{Handler: http.HandlerFunc(greet)}, stopped: make(chan error, 1)}
 	go d.backend.Serve(ln)
+	d.ctx, d.stop = context.WithCancel(context.Background())
 	plan, err := service.LoadWith(d.config(ln.Addr()), cert)
 	if err == nil {
+		plan.DemoLoad, plan.DemoLoading = d.startLoad, d.loading.Load
 		d.service, err = plan.Start(o.Logger)
 	}
 	if err != nil {
+		d.stop()
 		d.backend.Close()
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	d.stop = stop
-	go func() { d.stopped <- d.service.Run(ctx, nil) }()
+	go func() { d.stopped <- d.service.Run(d.ctx, nil) }()
 	return d, nil
 }
 
@@ -114,6 +123,7 @@ func (d *Demo) config(backend net.Addr) *config.Config {
 	c.Backends.URLs = []config.URL{{URL: &url.URL{Scheme: "http", Host: backend.String()}}}
 	c.Limits.HandshakesPerSource = c.Limits.Handshakes
 	c.Provider = d.options.Provider
+	c.Admin.Listen = d.options.Admin
 	c.Timeouts.Drain = config.Duration(time.Second)
 	return c
 }
@@ -121,9 +131,47 @@ func (d *Demo) config(backend net.Addr) *config.Config {
 // Address is where the proxy listens.
 func (d *Demo) Address() string { return d.service.Addresses()[0].String() }
 
+// AdminAddress is where the live page is; empty if it is nowhere.
+func (d *Demo) AdminAddress() string {
+	for _, a := range d.service.AdminAddresses() {
+		return a.String()
+	}
+	return ""
+}
+
+// loadSpan is how long a load from the live page runs with each group.
+const loadSpan = 5 * time.Second
+
+// startLoad makes load with each group in turn, with a request on every
+// connection, unless it does so already.
+func (d *Demo) startLoad() error {
+	if !d.loading.CompareAndSwap(false, true) {
+		return errors.New("a load runs already")
+	}
+	d.loads.Go(func() {
+		defer d.loading.Store(false)
+		c, err := startClient(d.ctx, d.options)
+		if err != nil {
+			d.options.Logger.Error("demo: the load's client", "err", err)
+			return
+		}
+		defer c.close()
+		for _, id := range d.options.Groups {
+			if _, err := c.do(loadgen.Task{Load: d.load(id, 1), Span: loadgen.Span{Duration: loadSpan}}); err != nil {
+				if d.ctx.Err() == nil {
+					d.options.Logger.Error("demo: the load", "err", err)
+				}
+				return
+			}
+		}
+	})
+	return nil
+}
+
 // Close stops the proxy and the backend.
 func (d *Demo) Close() error {
 	d.stop()
+	d.loads.Wait()
 	err := <-d.stopped
 	d.backend.Close()
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/internal/histogram"
 )
 
 // namespace is what every name begins with, but for those of the Go runtime and
@@ -29,7 +30,12 @@ type Metrics struct {
 	requests          *prometheus.CounterVec
 	requestDuration   *prometheus.HistogramVec
 	responseBytes     prometheus.Counter
+
+	latency histogram.Histogram // of handshakes that succeeded, in nanoseconds
 }
+
+// HandshakeLatency returns how long handshakes that succeeded took, in nanoseconds.
+func (m *Metrics) HandshakeLatency() *histogram.Snapshot { return m.latency.Snapshot() }
 
 // New returns Metrics that have seen nothing.
 func New() *Metrics {
@@ -103,6 +109,7 @@ func (m *Metrics) ObserveHandshake(e proxy.HandshakeEvent) {
 		m.handshakeFailures.WithLabelValues(string(e.Outcome), alertLabel(e.AlertSent), alertLabel(e.AlertReceived), version, group).Inc()
 		return
 	}
+	m.latency.Add(uint64(max(e.Duration, 0)))
 	m.handshakes.WithLabelValues(version, group, resumed).Inc()
 	m.handshakeDuration.WithLabelValues(group, resumed).Observe(e.Duration.Seconds())
 }

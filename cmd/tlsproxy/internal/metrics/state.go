@@ -18,6 +18,8 @@ type State struct {
 	KeyExchanges      provider.Stats
 	CertificateExpiry time.Time // of the certificate that expires first; zero if there is none
 	Certificates      int
+	Reloads           uint64 // that changed something, or that were asked for, and succeeded
+	ReloadFailures    uint64
 	Pools             map[string][]backend.Status
 }
 
@@ -41,6 +43,7 @@ var deviceLabels = []string{"device"}
 var (
 	connectionsDesc  = describe("connections", "Clients' connections that are open, those in their handshake included.")
 	certificatesDesc = describe("certificates", "Certificates that are loaded.")
+	reloadsDesc      = describe("reloads_total", "Times that the configuration, or files that it names, were read again, by outcome: ok, or failed, after which all stays as it was.", "outcome")
 	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When the certificate expires that expires first.")
 
 	backendUpDesc       = describe("backend_up", "1 for a backend that takes part, 0 for one that fails its health check or is ejected.", backendLabels...)
@@ -64,18 +67,22 @@ var (
 	deviceStateDesc  = describe("gpu_state", "1 for the state that the GPU is in, 0 for the others; open is the good one.", "device", "state")
 	deviceMemoryDesc = describe("gpu_memory_bytes", "Memory of the GPU.", deviceLabels...)
 	inFlightDesc     = describe("gpu_operations_in_flight", "Operations in batches that have not ended.", deviceLabels...)
-	batchesDesc      = describe("gpu_batches_total", "Batches that ended well.", deviceLabels...)
-	rowsDesc         = describe("gpu_batch_operations_total", "Operations in them: by gpu_batches_total it is the mean size of a batch.", deviceLabels...)
 	lateDesc         = describe("gpu_late_batches_total", "Batches that took longer than provider.gpu.max_wait.", deviceLabels...)
 	faultsDesc       = describe("gpu_faults_total", "Times that the GPU failed, hangs among them.", deviceLabels...)
 	hangsDesc        = describe("gpu_hangs_total", "Times that the GPU hung.", deviceLabels...)
 	resetsDesc       = describe("gpu_resets_total", "Resets of the GPU's CUDA context.", deviceLabels...)
-	medianDesc       = describe("gpu_batch_duration_median_seconds", "Time that half of all batches stay below, from pinned memory to pinned memory.", deviceLabels...)
+	durationDesc     = describe("gpu_batch_duration_seconds", "Time that batches take, from pinned memory to pinned memory.", deviceLabels...)
+	sizeDesc         = describe("gpu_batch_size", "Operations in a batch.", deviceLabels...)
 	memoryUsedDesc   = describe("gpu_memory_used_bytes", "Memory of the GPU that is in use, by all processes.", deviceLabels...)
 	utilizationDesc  = describe("gpu_utilization_ratio", "Share of the latest second or less in which the GPU ran a kernel, of any process.", deviceLabels...)
 	temperatureDesc  = describe("gpu_temperature_celsius", "Temperature of the GPU's chip.", deviceLabels...)
 	powerDesc        = describe("gpu_power_watts", "What the GPU draws.", deviceLabels...)
-	tailDesc         = describe("gpu_batch_duration_p99_seconds", "The same for 99 % of them.", deviceLabels...)
+)
+
+// Buckets of the classic form.
+var (
+	batchBuckets = []float64{.00003, .00006, .000125, .00025, .0005, .001, .002, .004, .008, .016, .032, .064, .1, .25, .5, 1, 2}
+	sizeBuckets  = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}
 )
 
 // deviceStates are the states of provider.DeviceStats, as labels.
@@ -91,6 +98,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	c := collection{out}
 	c.gauge(connectionsDesc, float64(now.Proxy.Open))
 	c.gauge(certificatesDesc, float64(now.Certificates))
+	c.count(reloadsDesc, now.Reloads, "ok")
+	c.count(reloadsDesc, now.ReloadFailures, "failed")
 	if !now.CertificateExpiry.IsZero() {
 		c.gauge(expiryDesc, float64(now.CertificateExpiry.Unix()))
 	}
@@ -174,12 +183,10 @@ func (c collection) device(d *provider.DeviceStats) {
 		}
 	}
 	c.gauge(inFlightDesc, float64(d.InFlight), number)
-	c.count(batchesDesc, d.Batches, number)
-	c.count(rowsDesc, d.Rows, number)
 	c.count(lateDesc, d.Late, number)
 	c.count(faultsDesc, d.Faults, number)
 	c.count(hangsDesc, d.Hangs, number)
 	c.count(resetsDesc, d.Resets, number)
-	c.gauge(medianDesc, d.LatencyP50.Seconds(), number)
-	c.gauge(tailDesc, d.LatencyP99.Seconds(), number)
+	c.histogram(durationDesc, d.Latencies, d.LatencySum.Seconds(), batchBuckets, number)
+	c.histogram(sizeDesc, d.Sizes, float64(d.Rows), sizeBuckets, number)
 }

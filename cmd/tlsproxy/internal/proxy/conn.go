@@ -51,7 +51,12 @@ func newConn(s *Server, raw net.Conn) *conn {
 // bits, as one client can have all the others. It is the zero Addr for addresses
 // of no known form.
 func sourceOf(a net.Addr) netip.Addr {
-	at, _ := netip.ParseAddrPort(a.String())
+	var at netip.AddrPort
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		at = tcp.AddrPort()
+	} else {
+		at, _ = netip.ParseAddrPort(a.String())
+	}
 	ip := at.Addr().Unmap().WithZone("")
 	if ip.Is6() {
 		network, _ := ip.Prefix(64)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -84,7 +83,8 @@ func (r *relay) between(to halfCloser) {
 }
 
 // copy is one direction. On failure it closes both ends, so that the other
-// direction ends too.
+// direction ends too; also if the end of this one cannot be passed on, for which
+// the other side would wait.
 func (r *relay) copy(dst, src halfCloser, taken *atomic.Int64, ends ...halfCloser) {
 	buffer := copyBuffers.Get()
 	defer copyBuffers.Put(buffer)
@@ -93,7 +93,7 @@ func (r *relay) copy(dst, src halfCloser, taken *atomic.Int64, ends ...halfClose
 	if err == nil {
 		err = dst.CloseWrite()
 	}
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err != nil {
 		for _, end := range ends {
 			end.Close()
 		}

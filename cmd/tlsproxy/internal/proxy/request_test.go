@@ -324,6 +324,14 @@ func TestBackendDownAndBack(t *testing.T) {
 		for range 5 {
 			expect(503, "503 Service Unavailable\nNo backend can be reached at the moment.\n")
 		}
+		response, err := client.Get("https://front.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if got := response.Header.Get("Retry-After"); got != "5" { // backends.eject_for
+			t.Errorf("Retry-After: %q", got)
+		}
 		for _, want := range []string{"level=WARN", "method=GET", "host=front.example", "path=/path", "status=503",
 			`err="backend backend.example: memnet: connection refused"`} {
 			if line := r.log.wait("no answer from a backend"); !strings.Contains(line, want) {

@@ -81,6 +81,9 @@ func newRig(t *testing.T, change func(*config.Config), handlers ...http.HandlerF
 	for _, h := range handlers {
 		b := httptest.NewUnstartedServer(h)
 		b.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		b.Config.Protocols = new(http.Protocols)
+		b.Config.Protocols.SetHTTP1(true)
+		b.Config.Protocols.SetUnencryptedHTTP2(true)
 		b.Start()
 		t.Cleanup(b.Close)
 		u, err := url.Parse(b.URL)
@@ -141,6 +144,9 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	o.WriteTimeout, o.ReadTimeout = time.Duration(c.Timeouts.BackendWrite), time.Duration(c.Timeouts.BackendRead)
 	o.MaxHeaderBytes, o.Logger = int64(c.Limits.HeaderBytes), logger
 	o.Retries = c.Backends.Retries
+	if c.Backends.Protocol == config.BackendH2C {
+		o.Protocol = backend.H2C
+	}
 	r.pools = map[string]*backend.Pool{}
 	for _, name := range append(slices.Collect(maps.Keys(c.Pools)), config.DefaultPool) {
 		of := o

@@ -31,8 +31,8 @@ func (s *Service) openOperation() error {
 	o.started = time.Now()
 	o.metrics = metrics.New()
 	o.metrics.Follow(s.state)
-	o.server = admin.New(admin.Options{Ready: s.ready, Health: s.health, Config: func() []byte { return s.current().Config.YAML() }, Status: s.status,
-		Metrics: o.metrics.Gatherer(), Logger: s.log})
+	o.server = admin.New(admin.Options{Ready: s.ready, Health: s.health, Config: func() []byte { return s.current().Config.YAML() }, Status: s.status, Live: s.live,
+		DemoLoad: s.current().DemoLoad, Metrics: o.metrics.Gatherer(), Logger: s.log})
 	for i, address := range s.current().Config.Admin.Listen {
 		ln, err := net.Listen("tcp", string(address))
 		if err != nil {
@@ -106,7 +106,8 @@ func (s *Service) health() (lines []string) {
 // state implements metrics.Metrics.Follow's source.
 func (s *Service) state() metrics.State {
 	certs := s.current().store.Certificates()
-	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs), Pools: s.poolStatus()}
+	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs),
+		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), Pools: s.poolStatus()}
 	for _, cert := range certs {
 		if st.CertificateExpiry.IsZero() || cert.NotAfter.Before(st.CertificateExpiry) {
 			st.CertificateExpiry = cert.NotAfter

@@ -11,20 +11,24 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
 // Plan is a configuration with everything read that it names, ready to start.
 type Plan struct {
-	Config      *config.Config
+	Config *config.Config
+	// DemoLoad has a demonstration make load, or says why it does not; nil where there is none.
+	DemoLoad func() error
+	// DemoLoading says whether it makes some. It is set where DemoLoad is.
+	DemoLoading func() bool
+
 	store       *certificates.Store
 	sources     []named                              // that store was read from
 	given       bool                                 // store is of a certificate in memory, in place of those that the configuration names
 	pools       map[string]*tls.Config               // the policy towards the backends of each
 	clients     map[string]*certificates.Authorities // by their files
 	directoryCA *x509.CertPool                       // of the ACME authority; nil: the system's
-	secrets     [][]byte                             // of session tickets; none: random keys
+	tickets     ticketFiles
 
 	open map[string]*backend.Pool // once the proxy goes by this Plan
 
@@ -131,13 +135,7 @@ func (p *Plan) readPolicies() (errs config.Errors) {
 			errs = append(errs, c.Errorf("acme.directory_ca", "%v", err))
 		}
 	}
-	if file := c.TLS.Tickets.Secrets; file != "" {
-		p.files.Note(file)
-		var err error
-		if p.secrets, err = tickets.LoadSecrets(file); err != nil {
-			errs = append(errs, c.Errorf("tls.tickets.secrets", "%v", err))
-		}
-	}
+	errs = append(errs, p.readTickets()...)
 	return errs
 }
 

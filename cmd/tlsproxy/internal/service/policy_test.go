@@ -4,10 +4,14 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 )
@@ -68,6 +72,44 @@ func TestSharedSecrets(t *testing.T) {
 		t.Error("the log holds a secret")
 	}
 	b.wantLogged(log, "secrets:1: not a secret of at least 32 bytes")
+}
+
+// TestSharedStore has two proxies resume each other's sessions by a store, also
+// after it has gone away.
+func TestSharedStore(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.RequireAuth("password")
+	address := server.Addr()
+	proxies := make([]*installation, 2)
+	for i := range proxies {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"password": "password\n", "secrets": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32)))} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		proxies[i] = install(t, "reload: {poll: 0}\n", nil, fmt.Sprintf("secrets: %q, store: {url: 'redis://%s/1', password_file: %q}",
+			filepath.Join(dir, "secrets"), address, filepath.Join(dir, "password")))
+	}
+	a, b := proxies[0], proxies[1]
+	cache := shared()
+	if a.resumes(cache) || !b.resumes(cache) || !a.resumes(cache) {
+		t.Error("a session is not resumed at the other proxy")
+	}
+	if len(server.DB(1).Keys()) != 2 {
+		t.Errorf("the store holds %v", server.DB(1).Keys())
+	}
+	server.Close()
+	b.hangup("msg=reloaded")
+	if !b.resumes(cache) || !a.resumes(cache) {
+		t.Error("a session is not resumed without the store")
+	}
+	c := install(t, "reload: {poll: 0}\n", nil, fmt.Sprintf("secrets: %q, store: {url: 'redis://%s/1'}", b.service.current().Config.TLS.Tickets.Secrets, address))
+	c.wantLogged(c.log.wait("listening"), "level=ERROR msg=\"the store of session ticket keys fails")
+	cache = shared()
+	if c.resumes(cache) || !c.resumes(cache) {
+		t.Error("a proxy that never had the store cannot resume its own sessions")
+	}
 }
 
 // amend replaces text in the configuration's file.

@@ -96,6 +96,7 @@ func (s *Service) reload(o occasion) {
 		err = s.apply(before, next)
 	}
 	if err != nil {
+		s.reloadFailures.Add(1)
 		s.log.Error("reloading failed; everything stays as it was", "because", o.because, "err", err)
 		return
 	}
@@ -135,7 +136,7 @@ func (s *Service) apply(before, next *Plan) error {
 		closeOthers(pools, before.open)
 		return err
 	}
-	if err := s.tickets.Set(next.ticketOptions()); err != nil {
+	if err := s.setTickets(next); err != nil {
 		closeOthers(pools, before.open)
 		return err
 	}
@@ -169,6 +170,7 @@ func (s *Service) logReload(o occasion, before, next *Plan, changes []config.Cha
 	bounded(len(faults), func(i int) { s.log.Error("a certificate could not be read", "err", faults[i]) })
 	added, removed := next.store.Since(before.store)
 	if added+removed+len(changes)+len(faults) > 0 || o.configuration {
+		s.reloads.Add(1)
 		s.log.Info("reloaded", "because", o.because, "changes", len(changes), "certificates", len(next.store.Certificates()), "new", added, "gone", removed)
 	}
 	if o.configuration {

@@ -67,8 +67,9 @@ type installation struct {
 	client  *http.Client // trusts every certificate
 }
 
-// install starts a Service with certificates for a.example and b.example.
-func install(t *testing.T, rest string, change func(*config.Config)) *installation {
+// install starts a Service with certificates for a.example and b.example, and with
+// tickets as given.
+func install(t *testing.T, rest string, change func(*config.Config), tickets ...string) *installation {
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
 	t.Cleanup(backend.Close)
@@ -76,6 +77,9 @@ func install(t *testing.T, rest string, change func(*config.Config)) *installati
 	in.certify("a", "a.example")
 	in.certify("b", "b.example")
 	in.configure("backends: {urls: '" + backend.URL + "'}\n" + rest)
+	if len(tickets) > 0 {
+		in.amend("tls: {", "tls: {tickets: {"+tickets[0]+"}, ")
+	}
 	p, err := LoadFile(in.file("c.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -226,6 +230,9 @@ func TestReloadConfiguration(t *testing.T) {
 	}
 	if !in.get() {
 		t.Error("the connection did not last")
+	}
+	if st := in.service.state(); st.Reloads != 3 || st.ReloadFailures != 2 {
+		t.Errorf("counted are %d reloads and %d failures", st.Reloads, st.ReloadFailures)
 	}
 }
 

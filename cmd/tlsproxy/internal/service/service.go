@@ -18,7 +18,6 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -29,12 +28,14 @@ type Service struct {
 	log       *slog.Logger
 	provider  *provider.Provider
 	keys      *signing.Keys // nil: certificates' keys sign by themselves
-	tickets   *tickets.Keys
+	tickets   *ticketKeys
 	issuer    *acme.Manager // nil: none has been needed
 	proxy     *proxy.Server
 	listeners []net.Listener
 	operation operation
 	draining  atomic.Bool
+
+	reloads, reloadFailures atomic.Uint64
 
 	configuration watch.Stamp // of the file when it was last read
 	files         watch.Files // the same of what it names, but for the certificates
@@ -61,6 +62,7 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 		return nil, err
 	}
 	if err := s.openProxy(p); err != nil {
+		s.closeTickets()
 		s.closeIssuer()
 		s.closeListeners()
 		s.provider.Close()
@@ -74,8 +76,7 @@ func (s *Service) openProxy(p *Plan) error {
 	if p.Config.Provider.GPU.Sign {
 		s.keys = signing.New(s.provider, s.log)
 	}
-	var err error
-	if s.tickets, err = tickets.New(p.ticketOptions()); err != nil {
+	if err := s.openTickets(p); err != nil {
 		return err
 	}
 	if err := s.manageNames(p); err != nil {
@@ -92,12 +93,6 @@ func (s *Service) openProxy(p *Plan) error {
 	}
 	p.open, s.proxy = pools, proxy.New(options)
 	return nil
-}
-
-// ticketOptions translates the configuration.
-func (p *Plan) ticketOptions() tickets.Options {
-	t := p.Config.TLS.Tickets
-	return tickets.Options{Period: time.Duration(t.Rotate), Lifetime: time.Duration(t.Lifetime), Secrets: p.secrets}
 }
 
 // manageNames has certificates issued for the names of a Plan.
@@ -133,7 +128,7 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 	hosts, err := routing.New(p.Config, pools)
 	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
 	if p.Config.TLS.Tickets.Enabled {
-		o.Tickets = s.tickets
+		o.Tickets = s.tickets.Keys
 	}
 	if s.issuer != nil {
 		o.Issuer = s.issuer
@@ -146,7 +141,7 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 
 func (s *Service) listen() error {
 	for i, address := range s.current().Config.Listen {
-		ln, err := net.Listen("tcp", string(address))
+		ln, err := listen(string(address))
 		if err != nil {
 			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
@@ -209,6 +204,15 @@ func (s *Service) Addresses() []net.Addr {
 	return all
 }
 
+// AdminAddresses are those of the admin listeners.
+func (s *Service) AdminAddresses() []net.Addr {
+	all := make([]net.Addr, len(s.operation.listeners))
+	for i, ln := range s.operation.listeners {
+		all[i] = ln.Addr()
+	}
+	return all
+}
+
 // Stats returns the proxy's counters.
 func (s *Service) Stats() proxy.Stats { return s.proxy.Stats() }
 
@@ -240,6 +244,7 @@ func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	cause := context.Cause(serveCtx)
 	s.drain(cause)
 	serving.Wait()
+	s.closeTickets()
 	s.closeIssuer()
 	s.operation.close()
 	closePools(s.current().open)

@@ -2,7 +2,6 @@ package tickets
 
 import (
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -132,9 +131,7 @@ func (r *Keys) ring() (*ring, error) {
 type local struct{ period, lifetime time.Duration }
 
 func (l *local) ring(now time.Time, before *ring) (*ring, error) {
-	next := &ring{keys: make([]key, 1), until: now.Add(l.period)}
-	rand.Read(next.keys[0].id[:])
-	rand.Read(next.keys[0].secret[:])
+	next := &ring{keys: []key{randomKey()}, until: now.Add(l.period)}
 	if before == nil || now.Sub(before.until) > l.lifetime {
 		return next, nil
 	}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package certificates
+
+const manyHosts = 20_000
