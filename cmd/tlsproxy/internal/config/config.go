@@ -199,7 +199,7 @@ type Limits struct {
 // Log says what is logged and how.
 type Log struct {
 	Format            Format `yaml:"format" reload:"restart"`
-	Level             Level  `yaml:"level" reload:"restart"`
+	Level             Level  `yaml:"level"`
 	Requests          bool   `yaml:"requests"`
 	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000" reload:"restart"`
 }

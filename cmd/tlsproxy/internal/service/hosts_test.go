@@ -15,11 +15,11 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 )
 
-// TestManyHosts reads a configuration of 20,000 hosts, each with a policy of its
+// TestManyHosts reads a configuration of 20,000 hosts (see manyHosts), each with a policy of its
 // own, and bounds the memory of what comes of it. Another reading with one host more
 // finds that one difference.
 func TestManyHosts(t *testing.T) {
-	const hosts = 20_000
+	const hosts = manyHosts
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	write := func(hosts int) {
 		var b strings.Builder

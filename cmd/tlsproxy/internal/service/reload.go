@@ -106,7 +106,7 @@ func (s *Service) reload(o occasion) {
 // read makes the next Plan. Files are noted as seen even if they are faulty, so
 // that each fault is logged once.
 func (s *Service) read(before *Plan, o occasion) (*Plan, error) {
-	next := &Plan{Config: before.Config, given: before.given, store: before.store}
+	next := &Plan{Config: before.Config, Level: before.Level, given: before.given, store: before.store}
 	if file := before.Config.File(); o.configuration && file != "" {
 		s.configuration = watch.Of(file)
 		c, err := config.Load(file)
@@ -139,6 +139,9 @@ func (s *Service) apply(before, next *Plan) error {
 	if err := s.setTickets(next); err != nil {
 		closeOthers(pools, before.open)
 		return err
+	}
+	if next.Level != nil {
+		next.Level.Set(next.Config.Log.Level.Slog())
 	}
 	s.proxy.Update(options)
 	next.open = pools
