@@ -46,7 +46,7 @@ type device struct {
 
 // shape is what plans have to know of the device.
 func (d *device) shape() kernels.Device {
-	return kernels.Device{Multiprocessors: d.info.Multiprocessors}
+	return kernels.Device{Multiprocessors: d.info.Multiprocessors, Shared: d.info.MaxSharedPerBlock}
 }
 
 // expected says when a row of a kind that joins now is expected back, in nanoseconds: after the batches ahead of its own, and as its own takes

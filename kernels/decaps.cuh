@@ -74,26 +74,30 @@ template <class P> struct Decryptor {
     }
 };
 
-// decaps_decrypt_rows writes m' of operations first, first + step, ... below n, and each one's first verdict to status.
-template <class P>
+// decaps_decrypt_rows writes m' of the operations that next() names, one after another until one is not below n, and each one's
+// first verdict to status.
+template <class P, class Next>
 __device__ __forceinline__ void decaps_decrypt_rows(const Decryptor<P> &d, const SecretTable &secrets, const uint8_t *ct, uint32_t ct_stride,
-                                                    uint8_t *messages, uint32_t *status, int first, int step, int n) {
+                                                    uint8_t *messages, uint32_t *status, Next next, int n) {
     auto cipher = [&](int i) { return ct + static_cast<size_t>(i) * ct_stride; };
     auto ends = [&](int i) { return i == n - 1 ? Ends::buffer : Ends::before_others; };
-    if (first < n) d.fetch(secrets.row(first), cipher(first), ends(first));
+    int i = next();
+    if (i < n) d.fetch(secrets.row(i), cipher(i), ends(i));
 #pragma unroll 1
-    for (int i = first; i < n; i += step) {
+    while (i < n) {
         cp_async_wait_all();
         __syncwarp();
         typename Decryptor<P>::Operands o;
         d.load(secrets.row(i), cipher(i), o);
         __syncwarp();   // the staged rows have been read
-        if (i + step < n) d.fetch(secrets.row(i + step), cipher(i + step), ends(i + step));
+        const int following = next();
+        if (following < n) d.fetch(secrets.row(following), cipher(following), ends(following));
         const uint8_t *m = d.decrypt(o);
         uint4 *to = reinterpret_cast<uint4 *>(messages + static_cast<size_t>(i) * P::message_row);
         if (d.lane < P::message_row / 16) to[d.lane] = reinterpret_cast<const uint4 *>(m)[d.lane];
         if (d.lane == 0) status[i] = o.invalid || secrets.outside(i) ? 1 : 0;
         __syncwarp();
+        i = following;
     }
 }
 
@@ -182,8 +186,39 @@ __device__ __forceinline__ void decaps_decrypt(const uint8_t *secrets, uint32_t 
     const int warp = static_cast<int>(threadIdx.x / warp_size), warps = static_cast<int>(blockDim.x / warp_size);
     const Decryptor<P> d = {shared + warp * Decryptor<P>::bytes, static_cast<int>(threadIdx.x % warp_size)};
     Mma<P>::clear_margins(d.shared + Mma<P>::folded_bytes, d.lane);
-    decaps_decrypt_rows<P>(d, {secrets, secret_stride, index, count}, ct, ct_stride, messages, status,
-                           static_cast<int>(blockIdx.x) * warps + warp, static_cast<int>(gridDim.x) * warps, n);
+    int i = (static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x)) * warps + warp;
+    auto next = [&] { return i += static_cast<int>(gridDim.x) * warps; };
+    decaps_decrypt_rows<P>(d, {secrets, secret_stride, index, count}, ct, ct_stride, messages, status, next, n);
+}
+
+// decaps_open: decaps_decrypt's work, and beside it the rejected keys, which need nothing that is decrypted: hashes are nearly as fast
+// with one warp a scheduler as with more, so that two thirds of the warps multiply meanwhile. A block has a multiprocessor for itself. Its first warps, one a
+// scheduler, hash, and when that is done help the others multiply; a counter gives out the block's operations, every
+// gridDim-th of all.
+template <class P>
+__device__ __forceinline__ void decaps_open(const uint8_t *secrets, uint32_t secret_stride, const uint32_t *index, uint32_t count,
+                                            const uint8_t *ct, uint32_t ct_stride, uint8_t *messages, uint8_t *rejects, uint32_t *status, int n) {
+    constexpr int hashers = 4;
+    DYNAMIC_SHARED(uint8_t, shared);
+    SHARED(int, given);   // operations of the block's
+    const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_size, blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+    const SecretTable table = {secrets, secret_stride, index, count};
+    const Decryptor<P> d = {shared + warp * Decryptor<P>::bytes, thread % warp_size};
+    Mma<P>::clear_margins(d.shared + Mma<P>::folded_bytes, d.lane);
+    if (thread == 0) given = 0;
+    __syncthreads();
+    if (warp < hashers) {
+#pragma unroll 1
+        for (int i = (warp * blocks + block) * warp_size + d.lane; i < n; i += hashers * blocks * warp_size)
+            decaps_reject_one<P>(table.row(i), ct + static_cast<size_t>(i) * ct_stride, rejects, i);
+        __syncwarp();
+    }
+    auto next = [&] {
+        int k = 0;
+        if (d.lane == 0) k = atomicAdd(&given, 1);
+        return block + blocks * __shfl_sync(all_lanes, k, 0);
+    };
+    decaps_decrypt_rows<P>(d, table, ct, ct_stride, messages, status, next, n);
 }
 
 // decaps_hash: one operation a thread. Blocks with blockIdx.y + first = 0 make K' and the coins, those with 1 the rejected keys. One launch

@@ -23,6 +23,8 @@ ENTRY_KERNEL(WARPS, encaps_one, (PUBLICS, SEEDS, OUTPUT), ctruprime::encaps_one<
 ENTRY_KERNEL(PRODUCTS, encaps_shared, (const uint8_t *__restrict__ pk, SCRATCH, OUTPUT, int n),
              ctruprime::encaps_shared<Set>(pk, messages, coins, keys, out, out_stride, status, n));
 
+ENTRY_KERNEL(__launch_bounds__(3 * warps_block, 1), decaps_open, (SECRETS, CIPHERTEXTS, uint8_t *messages, uint8_t *rejects, uint32_t *status, int n),
+             ctruprime::decaps_open<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, rejects, status, n));
 ENTRY_KERNEL(WARPS, decaps_hash, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, int n, int first),
              ctruprime::decaps_hash<Set>(secrets, secret_stride, index, count, ct, ct_stride, messages, coins, keys, rejects, n, first));
 ENTRY_KERNEL(__launch_bounds__(ctruprime::warp_size), decaps_hash_warp, (SECRETS, CIPHERTEXTS, SCRATCH, uint8_t *rejects, int n),

@@ -75,6 +75,7 @@ type Plan struct {
 // Device is what a plan has to know of a card.
 type Device struct {
 	Multiprocessors int
+	Shared          int // bytes of shared memory that a block may have, if it asks; 0 says no more than the 48 KiB that need no asking
 }
 
 // Options choose among the ways to run a batch. The zero value leaves every choice to Plan.
@@ -126,9 +127,9 @@ const (
 	oneEncaps     = 12
 	oneDecaps     = 4
 	warpHashBatch = 10
-	// From so many operations a multiprocessor on, Decaps's two hashes have a launch each: the scheduler of blocks does not balance long
-	// and short ones.
-	apartDecaps = 96
+	// From so many operations a multiprocessor on, Decaps's rejected keys are made beside the first products or, where blocks cannot
+	// have the shared memory for that, in a launch of their own. With fewer, the two hashes are sooner done side by side.
+	manyDecaps = 96
 )
 
 // Plan fills p with the launches that run n operations, or says what cannot be.
@@ -370,21 +371,36 @@ func (b *builder) decaps() {
 		b.output(b.secrets(b.launch("decaps_one", [2]uint32{uint32(n), 1}, 5*warpSize, s.decapsOne)))
 	default:
 		r := b.rows(n, true)
-		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)
-		b.decapsHashes(r)
+		b.decapsHashes(r, b.decapsOpen(r))
 		b.output(b.secrets(b.product("decaps_select", n, s.selector)).scratch(r).pointer(Scratch, r.rejects)).number(n)
 	}
 }
 
-// decapsHashes appends Decaps's second step: K' with the coins, and the rejected key.
-func (b *builder) decapsHashes(r rows) {
+// decapsOpen appends Decaps's first step, and says whether it makes the rejected keys too: a block does that which fills a
+// multiprocessor, if it can have the shared memory.
+func (b *builder) decapsOpen(r rows) (rejects bool) {
+	const warps = productWarps * productBlocks
+	s, n := b.set, b.plan.Batch
+	if b.plan.Multiplication != MMA || b.plan.Shape != Split || b.options.Blocks < productBlocks || n < manyDecaps*b.dev.Multiprocessors || warps*s.decryptor > b.dev.Shared {
+		b.secrets(b.product("decaps_decrypt", n, s.decryptor)).pointer(Scratch, r.messages).pointer(Status, 0).number(n)
+		return false
+	}
+	open := b.launch("decaps_open", [2]uint32{uint32(b.dev.Multiprocessors), 1}, warps*warpSize, warps*s.decryptor)
+	b.secrets(open).pointer(Scratch, r.messages).pointer(Scratch, r.rejects).pointer(Status, 0).number(n)
+	return true
+}
+
+// decapsHashes appends Decaps's second step: K' with the coins, and the rejected key unless it is made.
+func (b *builder) decapsHashes(r rows, made bool) {
 	n := b.plan.Batch
 	hash := func(l *Launch) *Launch { return b.secrets(l).scratch(r).pointer(Scratch, r.rejects).number(n) }
 	const first = 0 // of the rows of blocks: 0 for K', 1 for the rejected key
 	switch {
+	case made:
+		hash(b.hash("decaps_hash", n, 1)).number(first)
 	case b.plan.Shape == SplitWarp:
 		hash(b.launch("decaps_hash_warp", [2]uint32{uint32(n), 2}, warpSize, 0))
-	case n < apartDecaps*b.dev.Multiprocessors:
+	case n < manyDecaps*b.dev.Multiprocessors:
 		hash(b.hash("decaps_hash", n, 2)).number(first)
 	default:
 		hash(b.hash("decaps_hash", n, 1)).number(first + 1)

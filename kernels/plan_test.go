@@ -66,10 +66,10 @@ func every(t *testing.T, f func(p *kernels.Plan, o kernels.Options, set *kernels
 				for _, shape := range []kernels.Shape{kernels.DefaultShape, kernels.One, kernels.Split, kernels.SplitWarp} {
 					for _, table := range []int{0, 1, 77} {
 						for _, batch := range []int{1, 2, 3, 31, 33, 1000, 8192, 65_537, kernels.MaxBatch} {
-							for _, multiprocessors := range []int{1, 4, 132} {
+							for _, device := range []kernels.Device{{Multiprocessors: 1}, {Multiprocessors: 4, Shared: 227 << 10}, {Multiprocessors: 132, Shared: 227 << 10}} {
 								for _, matrix := range []bool{false, true} {
 									o := kernels.Options{Multiplication: m, Shape: shape, Table: table, Matrix: matrix}
-									err := set.Plan(&p, op, batch, kernels.Device{Multiprocessors: multiprocessors}, o)
+									err := set.Plan(&p, op, batch, device, o)
 									other := m == kernels.NTT || m == kernels.Tiled
 									impossible := table > map[kernels.Operation]int{kernels.Encaps: 1, kernels.Decaps: kernels.MaxBatch}[op] ||
 										shape == kernels.One && (op == kernels.KeyGen || other) ||

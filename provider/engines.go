@@ -51,8 +51,8 @@ type GPU struct {
 	// Chunk is the most rows of a Bulk that are copied and computed at once: 1 to
 	// 65,536; 0 means 32,768. A GPU that runs Bulks takes memory for five chunks.
 	Chunk int
-	// MaxWait bounds how long an operation waits for its GPU: after that the CPU
-	// carries it out. 0 means 100 ms.
+	// MaxWait bounds how long an operation waits for its GPU, for room in a batch and
+	// then for the batch: after that the CPU carries it out. 0 means 100 ms.
 	MaxWait time.Duration
 	// Hang is how long a batch may run until its GPU is reset. 0 means 2 s.
 	Hang time.Duration

@@ -26,7 +26,7 @@ func TestCardExchanges(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 6))
 	cfg := cardConfig(t)
-	cfg.GPU.CheckEvery = -1
+	cfg.GPU.CheckEvery, cfg.GPU.MaxWait = -1, time.Hour // every result is the device's
 	p := openTest(t, cfg)
 	cpu := &cpuEngine{log: slog.New(slog.DiscardHandler)}
 	for _, s := range cardSchemes(cfg) {

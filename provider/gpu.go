@@ -30,6 +30,7 @@ type gpuEngine struct {
 	signs   bool
 	several bool // there is more than one device
 
+	maxWait  time.Duration
 	standIns chan struct{} // has room for as many requests as the CPU takes on when batches are full
 
 	results atomic.Uint64 // of devices
@@ -40,7 +41,7 @@ type gpuEngine struct {
 
 // newGPUEngine returns an engine that has yet to be opened.
 func newGPUEngine(cpu *cpuEngine, log *slog.Logger) *gpuEngine {
-	return &gpuEngine{cpu: cpu, log: log, standIns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
+	return &gpuEngine{cpu: cpu, log: log, maxWait: gpu.DefaultMaxWait, standIns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 }
 
 // openGPU opens the devices that cfg names; cpu stands in for them.
@@ -50,6 +51,9 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 	}
 	e := newGPUEngine(cpu, log)
 	e.signs = cfg.Sign && !fips140.Enabled()
+	if cfg.MaxWait > 0 {
+		e.maxWait = cfg.MaxWait
+	}
 	switch {
 	case cfg.CheckEvery == 0:
 		e.every = DefaultCheckEvery
@@ -195,7 +199,8 @@ func (e *gpuEngine) one(ctx context.Context, batch []request) {
 	}
 	t, err := e.gpu.Reserve(k, 1)
 	if err == gpu.ErrBusy {
-		if t, err = e.await(ctx, k, 1, e.standIns); err == gpu.ErrBusy {
+		var token bool
+		if t, token, err = e.await(ctx, k, 1, e.standIns); token {
 			defer func() { <-e.standIns }()
 		}
 	}
@@ -236,31 +241,31 @@ const fullPatience = 5 * time.Millisecond
 // await reserves up to n rows when all batches were full. Batches stay full while
 // callers that have their results are given no processor to take them. If the CPU
 // did what finds no room, those would be given one later still, and soon there would
-// be no room at all. So whoever finds none waits. If there still is none in the end
-// the error is ErrBusy, and the CPU stands in: for as many at a time as standIns
-// has room for, in which the caller then has a token; for all if it is nil.
-func (e *gpuEngine) await(ctx context.Context, k *gpu.Kind, n int, standIns chan<- struct{}) (gpu.Ticket, error) {
-	patience := time.NewTimer(fullPatience)
+// be no room at all. So whoever finds none waits. If there still is none after a
+// while the error is ErrBusy, and the CPU stands in: for as many at a time as standIns
+// takes, in which the caller then has a token; and for all after GPU.MaxWait.
+func (e *gpuEngine) await(ctx context.Context, k *gpu.Kind, n int, standIns chan<- struct{}) (t gpu.Ticket, token bool, err error) {
+	patience := time.NewTimer(min(fullPatience, e.maxWait))
 	defer patience.Stop()
-	var token chan<- struct{} // nil while there is patience left
+	var tokens chan<- struct{} // nil while there is patience left
 	for {
 		room := e.gpu.Room()
 		if ctx.Err() != nil {
-			return gpu.Ticket{}, context.Cause(ctx)
+			return t, false, context.Cause(ctx)
 		}
-		t, err := e.gpu.Reserve(k, n)
-		if err != gpu.ErrBusy {
-			return t, err
+		if t, err = e.gpu.Reserve(k, n); err != gpu.ErrBusy {
+			return t, false, err
 		}
 		select {
 		case <-room:
 		case <-patience.C:
-			if standIns == nil {
-				return t, gpu.ErrBusy
+			if tokens != nil || standIns == nil {
+				return t, false, gpu.ErrBusy
 			}
-			token = standIns
-		case token <- struct{}{}:
-			return t, gpu.ErrBusy
+			tokens = standIns
+			patience.Reset(e.maxWait)
+		case tokens <- struct{}{}:
+			return t, true, gpu.ErrBusy
 		case <-ctx.Done(): // the next round returns
 		}
 	}
@@ -367,7 +372,7 @@ func (f *flight) run(batch []request) {
 		}
 		t, err := e.gpu.Reserve(k, n)
 		if err == gpu.ErrBusy && len(f.legs) == 0 {
-			t, err = e.await(f.ctx, k, n, nil)
+			t, _, err = e.await(f.ctx, k, n, nil)
 		}
 		switch {
 		case err == nil:

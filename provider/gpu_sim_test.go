@@ -460,6 +460,38 @@ func TestGPUWaitsForRoom(t *testing.T) {
 	}
 }
 
+// However full the batches and the CPU are, a request waits no longer than it may.
+func TestGPUWaitsForRoomNotForever(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.GPU.Capacity, cfg.GPU.Buffers = 1, 2
+	p := openTest(t, cfg)
+	e := p.engine.(*gpuEngine)
+	e.maxWait = time.Millisecond
+	for range cap(e.standIns) {
+		e.standIns <- struct{}{}
+	}
+	s := sets[0]
+	c := ownClient(t, s)
+	sim.Hold(0, true)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, _, err := p.ServerExchange(context.Background(), s, c.share); err != nil {
+			t.Error(err)
+		}
+	})
+	await(t, "a call in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == 1 })
+	share, secret, err := p.ServerExchange(t.Context(), s, c.share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkExchange(t, s, c, share, secret)
+	if n := len(e.standIns); n != cap(e.standIns) || p.Stats().GPU.Full != 1 {
+		t.Errorf("%d of %d stand-ins are left; %+v", n, cap(e.standIns), p.Stats().GPU)
+	}
+	sim.Hold(0, false)
+	wg.Wait()
+}
+
 // Where every batch stays full, the CPU stands in.
 func TestGPUFull(t *testing.T) {
 	sim, cfg := simulated(t)

@@ -4,7 +4,6 @@ package tlsext_test
 
 import (
 	"context"
-	"crypto/ecdh"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -26,22 +25,6 @@ import (
 func init() {
 	// What the kernels do with memory is checked by their own tests; here it would only take time.
 	os.Setenv("CTRUTLS_SIM_CHECKS", "global")
-}
-
-// serverByGPU is a GPU's provider for servers and the CPU's for clients, so that
-// a closed gate holds servers alone.
-type serverByGPU struct{ gpu, cpu *provider.Provider }
-
-func (e serverByGPU) GenerateKey(ctx context.Context, s *ctruprime.Scheme) ([]byte, error) {
-	return e.cpu.GenerateKey(ctx, s)
-}
-
-func (e serverByGPU) ServerExchange(ctx context.Context, s *ctruprime.Scheme, share []byte) ([]byte, []byte, error) {
-	return e.gpu.ServerExchange(ctx, s, share)
-}
-
-func (e serverByGPU) ClientFinish(ctx context.Context, s *ctruprime.Scheme, x *ecdh.PrivateKey, sk, share []byte) ([]byte, error) {
-	return e.cpu.ClientFinish(ctx, s, x, sk, share)
 }
 
 // registerGPU puts a provider that is pinned to the simulated GPU in servers'
@@ -101,15 +84,6 @@ func handshakes(t *testing.T, n int, during func()) {
 	}
 	during()
 	wg.Wait()
-}
-
-func await(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	for until := time.Now().Add(5 * time.Minute); !happened(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(until) {
-			t.Fatal("waited in vain: " + what)
-		}
-	}
 }
 
 // Thousands of handshakes that wait for a device share a few large batches; one

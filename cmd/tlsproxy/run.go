@@ -32,7 +32,8 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	logger := logging.New(s.err, plan.Config.Log)
+	logger, level := logging.New(s.err, plan.Config.Log)
+	plan.Level = level
 	for _, w := range plan.Warnings() {
 		logger.Warn(w)
 	}

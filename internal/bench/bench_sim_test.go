@@ -5,7 +5,10 @@ package bench_test
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
@@ -134,4 +137,40 @@ func TestCheck(t *testing.T) {
 	if err := k.Check(nil, nil); err == nil {
 		t.Error("nothing passes for keys")
 	}
+}
+
+// Modules come from a folder where one is named, and what is wrong with one is said by the module's name.
+func TestUsePTX(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := simctl.Library()
+	check(err)
+	sim, err := simctl.Open(path)
+	check(err)
+	sim.Reset()
+	card, err := bench.OpenCard(path, 0)
+	check(err)
+	defer func() { check(card.Close()) }()
+	there, broken, missing := kernels.Module{N: 653, Multiplication: kernels.NTT}, kernels.Module{Curve: kernels.Curve25519}, kernels.Module{N: 653, Multiplication: kernels.MMA}
+	text, err := there.PTX()
+	check(err)
+	folder := t.TempDir()
+	check(os.WriteFile(filepath.Join(folder, "ctruprime653_ntt.ptx"), text, 0o600))
+	check(os.WriteFile(filepath.Join(folder, "curve25519.ptx"), []byte("no PTX"), 0o600))
+	card.UsePTX(folder)
+	check(card.Load(there))
+	if err := card.Load(broken); err == nil || !strings.HasPrefix(err.Error(), "bench: module curve25519: ") {
+		t.Errorf("broken module: %v", err)
+	}
+	if err := card.Load(missing); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "ctruprime653.ptx") {
+		t.Errorf("missing module: %v", err)
+	}
+	card.UsePTX("")
+	check(card.Load(missing))
 }

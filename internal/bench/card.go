@@ -67,7 +67,7 @@ func (c *Card) Close() error {
 
 // Device is what plans have to know of the card.
 func (c *Card) Device() kernels.Device {
-	return kernels.Device{Multiprocessors: c.Info.Multiprocessors}
+	return kernels.Device{Multiprocessors: c.Info.Multiprocessors, Shared: c.Info.MaxSharedPerBlock}
 }
 
 // UsePTX has modules that are loaded from now on come from the files NAME.ptx of a folder, where kernels/build-nvcc.sh puts another

@@ -79,13 +79,9 @@ func (s *Scheme) DecapsulateBatch(batch []Decapsulation) {
 		}
 		return
 	}
-	lanes := maxLanes
-	if s.vector.avx512 {
-		lanes = maxLanes / 2 // each takes two
-	}
 	var w [maxLanes]*workspace
-	s.borrowAll(w[:min(lanes, len(batch))])
-	defer s.giveBackAll(w[:min(lanes, len(batch))])
+	s.borrowAll(w[:min(maxLanes, len(batch))])
+	defer s.giveBackAll(w[:min(maxLanes, len(batch))])
 	var ops [maxLanes]decapsulation
 	n := 0
 	for i := range batch {
@@ -93,7 +89,7 @@ func (s *Scheme) DecapsulateBatch(batch []Decapsulation) {
 		if d.Err = s.prepareDecapsulation(d, &ops[n], w[n]); d.Err == nil {
 			n++
 		}
-		if n == lanes || n > 0 && i == len(batch)-1 {
+		if n == maxLanes || n > 0 && i == len(batch)-1 {
 			s.decapsulateLanes(ops[:n])
 			n = 0
 		}

@@ -18,6 +18,8 @@ func keccak() {
 	permuteAVX512()
 	permuteAVX2()
 	permuteOne()
+	absorb()
+	squeeze()
 }
 
 // rotation is the number of bits that rho rotates lane (x, y) by.

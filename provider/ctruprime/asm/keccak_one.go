@@ -138,3 +138,38 @@ func (k *onePermutation) chi(to Mem, x, y int, lane [5]Register) {
 		XORQ(out, k.parity[x])
 	}
 }
+
+// absorb writes the addition of a block to a state.
+func absorb() {
+	routine("absorb", "func(state *uint64, block *byte, words int)",
+		"absorb adds so many words, one or more, to one of four interleaved states.")
+	transfer("absorb", "block", "state", func(from, to Mem) {
+		word := GP64()
+		MOVQ(from, word)
+		XORQ(word, to)
+	}, 8, laneSpacing)
+}
+
+// squeeze writes the reading of a block from a state.
+func squeeze() {
+	routine("squeeze", "func(block *byte, state *uint64, words int)",
+		"squeeze reads so many words, one or more, of one of four interleaved states.")
+	transfer("squeeze", "state", "block", func(from, to Mem) {
+		word := GP64()
+		MOVQ(from, word)
+		MOVQ(word, to)
+	}, laneSpacing, 8)
+}
+
+// transfer does each word of a block; from and to are so many bytes apart.
+func transfer(name, fromName, toName string, do func(from, to Mem), fromSpacing, toSpacing int) {
+	from, to := Load(Param(fromName), GP64()), Load(Param(toName), GP64())
+	words := Load(Param("words"), GP64())
+	Label(name)
+	do(at(from, 0), at(to, 0))
+	ADDQ(U32(fromSpacing), from)
+	ADDQ(U32(toSpacing), to)
+	DECQ(words)
+	JNE(LabelRef(name))
+	finish()
+}

@@ -165,7 +165,8 @@ type Route struct {
 
 // Headers says what backends are told in headers of the proxy's own.
 type Headers struct {
-	Forwarded bool `yaml:"forwarded"`
+	Forwarded  bool `yaml:"forwarded"`
+	ClientCert bool `yaml:"client_cert"`
 }
 
 // Timeouts bound how long the proxy waits. Where 0 is allowed it means no bound.
@@ -198,7 +199,7 @@ type Limits struct {
 // Log says what is logged and how.
 type Log struct {
 	Format            Format `yaml:"format" reload:"restart"`
-	Level             Level  `yaml:"level" reload:"restart"`
+	Level             Level  `yaml:"level"`
 	Requests          bool   `yaml:"requests"`
 	FailuresPerSecond int    `yaml:"failures_per_second" min:"1" max:"100000" reload:"restart"`
 }

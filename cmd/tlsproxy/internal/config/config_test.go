@@ -398,7 +398,7 @@ hosts:
     certificates: {cert: /c/2.pem, key: /c/2.key}
     tls: {groups: X25519MLKEM768, min_version: "1.2", alpn: postgresql, require_hybrid: false, client_auth: {mode: require, ca: /c/d.pem, allow: "dns:*.e"}}
 unknown_host: refuse
-headers: {forwarded: true}
+headers: {forwarded: true, client_cert: true}
 reload: {poll: 3s, every: 4h, configuration: true}
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
@@ -545,6 +545,7 @@ hosts:
 unknown_host: refuse
 headers:
   forwarded: true
+  client_cert: true
 reload:
   poll: 3s
   every: 4h

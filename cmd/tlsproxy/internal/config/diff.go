@@ -25,13 +25,25 @@ const maxChangeText = 200
 func Diff(from, to *Config) []Change {
 	var d differ
 	d.compare("", reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem(), false)
+	for i := range d.changes {
+		if c := &d.changes[i]; strings.HasPrefix(c.Key, "acme.") && !from.usesACME() {
+			c.Restart = true
+		}
+	}
 	return d.changes
 }
+
+// usesACME reports whether c has names for ACME. A running proxy takes up others,
+// but does not begin with the first: what goes with them it would not take up.
+func (c *Config) usesACME() bool { return len(c.ACME.Names) > 0 }
 
 // KeepUntilRestart gives c the values of running where a running proxy does not
 // take up others, so that c tells what is in force.
 func (c *Config) KeepUntilRestart(running *Config) {
 	keep(reflect.ValueOf(c).Elem(), reflect.ValueOf(running).Elem())
+	if !running.usesACME() {
+		c.ACME = running.ACME
+	}
 }
 
 func keep(dst, src reflect.Value) {

@@ -35,6 +35,10 @@ func TestDiff(t *testing.T) {
 		{"value", back, back + "timeouts: {write: 30s}\n", []string{"timeouts.write: 1m -> 30s"}},
 		{"restart", back, back + "timeouts: {idle: 30s}\nlisten: ':443'\nprovider: {gpu: {workers: 3}}\n",
 			[]string{`listen: ["localhost:8443"] -> [":443"] (restart)`, "timeouts.idle: 2m -> 30s (restart)", "provider.gpu.workers: 2 -> 3 (restart)"}},
+		{"ACME begins", back, back + "acme: {names: a.example, agree_terms: true}\n",
+			[]string{"acme.names: [] -> [a.example] (restart)", "acme.agree_terms: false -> true (restart)", "acme.storage: acme -> /etc/acme (restart)"}},
+		{"ACME goes on", back + "acme: {names: a.example, agree_terms: true, email: a}\n", back + "acme: {names: b.example, agree_terms: true}\n",
+			[]string{"acme.names: [a.example] -> [b.example]", `acme.email: a -> "" (restart)`}},
 		{"list of values", back, back + "tls: {groups: [X25519]}\n",
 			[]string{"tls.groups: " + textOf(reflect.ValueOf(Default().TLS.Groups)) + " -> [X25519]"}},
 		{"backend", back, base + "backends: {urls: ['http://a', 'http://b']}\n", []string{"backends.urls: [http://a] -> [http://a, http://b]"}},
@@ -79,5 +83,9 @@ func TestKeepUntilRestart(t *testing.T) {
 	}
 	if want := []string{"timeouts.write", "limits.requests"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("changed: %v, want %v", got, want)
+	}
+	next = parse2(t, smallest+"acme: {names: a.example, agree_terms: true, directory: 'https://a.example'}\n")
+	if next.KeepUntilRestart(running); len(next.ACME.Names) > 0 {
+		t.Errorf("names for ACME are taken up without the rest: %+v", next.ACME)
 	}
 }

@@ -9,13 +9,16 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 )
 
-// New returns a logger that writes to w as the configuration says.
-func New(w io.Writer, c config.Log) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.Level.Slog()}
+// New returns a logger that writes to w as the configuration says, and its level,
+// which can be changed while it is in use.
+func New(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(c.Level.Slog())
+	options := &slog.HandlerOptions{Level: level}
 	if c.Format == config.FormatJSON {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(slog.NewJSONHandler(w, options)), level
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
 // Peer makes text that a peer chose fit for a log: everything but printable

@@ -20,15 +20,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNew(t *testing.T) {
 	var out bytes.Buffer
-	l := New(&out, config.Log{Format: config.FormatJSON, Level: config.LevelWarn})
+	l, level := New(&out, config.Log{Format: config.FormatJSON, Level: config.LevelWarn})
 	l.Info("not this")
 	l.Warn("this")
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["msg"] != "this" || line["level"] != "WARN" {
 		t.Errorf("%s: %v", &out, err)
 	}
+	level.Set(slog.LevelInfo)
+	l.Info("now this")
+	if !strings.Contains(out.String(), "now this") {
+		t.Errorf("%s", &out)
+	}
 	out.Reset()
-	New(&out, config.Log{Format: config.FormatText, Level: config.LevelDebug}).Debug("this too")
+	l, _ = New(&out, config.Log{Format: config.FormatText, Level: config.LevelDebug})
+	l.Debug("this too")
 	if !strings.Contains(out.String(), `level=DEBUG msg="this too"`) {
 		t.Errorf("%s", &out)
 	}

@@ -18,6 +18,8 @@ type State struct {
 	KeyExchanges      provider.Stats
 	CertificateExpiry time.Time // of the certificate that expires first; zero if there is none
 	Certificates      int
+	Reloads           uint64 // that changed something, or that were asked for, and succeeded
+	ReloadFailures    uint64
 	Pools             map[string][]backend.Status
 }
 
@@ -41,6 +43,7 @@ var deviceLabels = []string{"device"}
 var (
 	connectionsDesc  = describe("connections", "Clients' connections that are open, those in their handshake included.")
 	certificatesDesc = describe("certificates", "Certificates that are loaded.")
+	reloadsDesc      = describe("reloads_total", "Times that the configuration, or files that it names, were read again, by outcome: ok, or failed, after which all stays as it was.", "outcome")
 	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When the certificate expires that expires first.")
 
 	backendUpDesc       = describe("backend_up", "1 for a backend that takes part, 0 for one that fails its health check or is ejected.", backendLabels...)
@@ -95,6 +98,8 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	c := collection{out}
 	c.gauge(connectionsDesc, float64(now.Proxy.Open))
 	c.gauge(certificatesDesc, float64(now.Certificates))
+	c.count(reloadsDesc, now.Reloads, "ok")
+	c.count(reloadsDesc, now.ReloadFailures, "failed")
 	if !now.CertificateExpiry.IsZero() {
 		c.gauge(expiryDesc, float64(now.CertificateExpiry.Unix()))
 	}

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"crypto/x509"
+	"encoding/base64"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -17,6 +19,12 @@ func forwarded(r *http.Request) string {
 		}
 	}
 	return "for=" + quoted(node) + ";host=" + quoted(r.Host) + ";proto=https"
+}
+
+// clientCert is the value of the header Client-Cert (RFC 9440, section 2.2), a byte
+// sequence of RFC 8941, section 3.3.5.
+func clientCert(cert *x509.Certificate) string {
+	return ":" + base64.StdEncoding.EncodeToString(cert.Raw) + ":"
 }
 
 // quoted makes a quoted-string of what is no token (RFC 9110, section 5.6).

@@ -29,10 +29,12 @@ type handler struct {
 	live      *setup
 	proxy     *httputil.ReverseProxy
 	forwarded bool // send Forwarded too
+
+	clientCert bool // send Client-Cert
 }
 
 func newHandler(s *Server, live *setup, o Options) *handler {
-	h := &handler{server: s, live: live, forwarded: o.Config.Headers.Forwarded}
+	h := &handler{server: s, live: live, forwarded: o.Config.Headers.Forwarded, clientCert: o.Config.Headers.ClientCert}
 	h.proxy = &httputil.ReverseProxy{
 		Rewrite:        h.rewrite,
 		Transport:      toPool{},
@@ -177,6 +179,11 @@ func (h *handler) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Trailer = r.In.Trailer // filled in while the body is read
 	dropLookalikes(r.Out.Header)
 	r.SetXForwarded()
+	r.Out.Header.Del("Client-Cert")
+	r.Out.Header.Del("Client-Cert-Chain")
+	if h.clientCert && len(r.In.TLS.PeerCertificates) > 0 {
+		r.Out.Header.Set("Client-Cert", clientCert(r.In.TLS.PeerCertificates[0]))
+	}
 	if h.forwarded {
 		r.Out.Header.Set("Forwarded", forwarded(r.In))
 	}
@@ -192,7 +199,7 @@ func dropLookalikes(h http.Header) {
 			continue
 		}
 		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
-		case "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto":
+		case "client-cert", "client-cert-chain", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto":
 			delete(h, name)
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"errors"
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -396,6 +398,44 @@ func TestALPN(t *testing.T) {
 		var alert tls.AlertError
 		if err == nil || errors.As(err, &alert) || !strings.Contains(err.Error(), "no application protocol") {
 			t.Errorf("%s, offered %s: %v", name, offered, err)
+		}
+	}
+}
+
+// TestClientCertHeader hands on the certificate that was verified, and never what a
+// client says itself.
+func TestClientCertHeader(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		var seen http.Header
+		r := newRig(t, func(c *config.Config) {
+			c.Headers.ClientCert = on
+			policy := requiring("a.pem")
+			policy.ClientAuth.Mode = config.ClientAuthRequest
+			c.Hosts = []config.Host{host("a.example.org", policy)}
+		}, func(w http.ResponseWriter, req *http.Request) { seen = req.Header })
+		client := authorityA.client(t, "cn:a")
+		for _, cert := range []*tls.Certificate{nil, client} {
+			raw, err := r.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close()
+			c := &tls.Config{ServerName: "a.example.org", RootCAs: r.roots}
+			want := ""
+			if cert != nil {
+				c.Certificates = []tls.Certificate{*cert}
+				if on {
+					want = ":" + base64.StdEncoding.EncodeToString(cert.Certificate[0]) + ":"
+				}
+			}
+			conn := tls.Client(raw, c)
+			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a.example.org\r\nClient-Cert: :ZXZpbA==:\r\nclient_cert: evil\r\nClient-Cert-Chain: :ZXZpbA==:\r\nConnection: close\r\n\r\n")
+			if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+				t.Fatalf("%q %v", answer, err)
+			}
+			if got := seen.Get("Client-Cert"); got != want || seen["Client_cert"] != nil || seen["Client-Cert-Chain"] != nil {
+				t.Errorf("on %v, a certificate %v: %v", on, cert != nil, seen)
+			}
 		}
 	}
 }

@@ -106,7 +106,8 @@ func (s *Service) health() (lines []string) {
 // state implements metrics.Metrics.Follow's source.
 func (s *Service) state() metrics.State {
 	certs := s.current().store.Certificates()
-	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs), Pools: s.poolStatus()}
+	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs),
+		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), Pools: s.poolStatus()}
 	for _, cert := range certs {
 		if st.CertificateExpiry.IsZero() || cert.NotAfter.Before(st.CertificateExpiry) {
 			st.CertificateExpiry = cert.NotAfter

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
@@ -17,6 +18,7 @@ import (
 // Plan is a configuration with everything read that it names, ready to start.
 type Plan struct {
 	Config *config.Config
+	Level  *slog.LevelVar // follows log.level when that is changed by a reload; nil: nothing does
 	// DemoLoad has a demonstration make load, or says why it does not; nil where there is none.
 	DemoLoad func() error
 	// DemoLoading says whether it makes some. It is set where DemoLoad is.

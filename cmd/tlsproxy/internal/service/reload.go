@@ -96,6 +96,7 @@ func (s *Service) reload(o occasion) {
 		err = s.apply(before, next)
 	}
 	if err != nil {
+		s.reloadFailures.Add(1)
 		s.log.Error("reloading failed; everything stays as it was", "because", o.because, "err", err)
 		return
 	}
@@ -105,7 +106,7 @@ func (s *Service) reload(o occasion) {
 // read makes the next Plan. Files are noted as seen even if they are faulty, so
 // that each fault is logged once.
 func (s *Service) read(before *Plan, o occasion) (*Plan, error) {
-	next := &Plan{Config: before.Config, given: before.given, store: before.store}
+	next := &Plan{Config: before.Config, Level: before.Level, given: before.given, store: before.store}
 	if file := before.Config.File(); o.configuration && file != "" {
 		s.configuration = watch.Of(file)
 		c, err := config.Load(file)
@@ -139,6 +140,9 @@ func (s *Service) apply(before, next *Plan) error {
 		closeOthers(pools, before.open)
 		return err
 	}
+	if next.Level != nil {
+		next.Level.Set(next.Config.Log.Level.Slog())
+	}
 	s.proxy.Update(options)
 	next.open = pools
 	s.plan.Store(next)
@@ -169,6 +173,7 @@ func (s *Service) logReload(o occasion, before, next *Plan, changes []config.Cha
 	bounded(len(faults), func(i int) { s.log.Error("a certificate could not be read", "err", faults[i]) })
 	added, removed := next.store.Since(before.store)
 	if added+removed+len(changes)+len(faults) > 0 || o.configuration {
+		s.reloads.Add(1)
 		s.log.Info("reloaded", "because", o.because, "changes", len(changes), "certificates", len(next.store.Certificates()), "new", added, "gone", removed)
 	}
 	if o.configuration {

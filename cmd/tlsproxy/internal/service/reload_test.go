@@ -84,6 +84,7 @@ func install(t *testing.T, rest string, change func(*config.Config), tickets ...
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Level = new(slog.LevelVar)
 	if change != nil {
 		change(p.Config)
 	}
@@ -210,10 +211,16 @@ func TestReloadConfiguration(t *testing.T) {
 		t.Error("new time-outs, and the old backends")
 	}
 	in.wantLogged(in.hangup("msg=reloaded"), `takes effect at a restart only" key=limits.streams`, "changes=1 ")
+	rest += "log: {level: debug}\n"
+	in.configure(rest)
+	in.wantLogged(in.hangup("msg=reloaded"), "msg=changed key=log.level from=info to=debug")
+	if level := in.service.current().Level.Level(); level != slog.LevelDebug {
+		t.Errorf("the level is %v", level)
+	}
 
 	renewed := in.certify("a", "a.example")
 	in.configure(rest + "timeuots: {}\n")
-	in.wantLogged(in.hangup("stays as it was"), "level=ERROR", `because=SIGHUP err="tlsproxy: `+in.file("c.yaml")+`:8:1: unknown key \"timeuots\"; did you mean \"timeouts\"?"`)
+	in.wantLogged(in.hangup("stays as it was"), "level=ERROR", `because=SIGHUP err="tlsproxy: `+in.file("c.yaml")+`:9:1: unknown key \"timeuots\"; did you mean \"timeouts\"?"`)
 	if in.served("a.example").Equal(renewed) {
 		t.Error("a certificate was taken up with a faulty configuration")
 	}
@@ -230,6 +237,9 @@ func TestReloadConfiguration(t *testing.T) {
 	}
 	if !in.get() {
 		t.Error("the connection did not last")
+	}
+	if st := in.service.state(); st.Reloads != 4 || st.ReloadFailures != 2 {
+		t.Errorf("counted are %d reloads and %d failures", st.Reloads, st.ReloadFailures)
 	}
 }
 

@@ -35,6 +35,8 @@ type Service struct {
 	operation operation
 	draining  atomic.Bool
 
+	reloads, reloadFailures atomic.Uint64
+
 	configuration watch.Stamp // of the file when it was last read
 	files         watch.Files // the same of what it names, but for the certificates
 }

@@ -24,7 +24,10 @@ import (
 
 // Serving from a file is tested with the program.
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// go-redis's dialling notices within a second that its client was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
 
 // plan is one for crypto/tls's own groups, so that these tests need no hook.
 func plan(t *testing.T, change func(*config.Config)) *Plan {

@@ -2,10 +2,7 @@
 
 package vec
 
-import (
-	"encoding/binary"
-	"unsafe"
-)
+import "unsafe"
 
 // Keccak4 is four states of Keccak-f[1600] that are permuted together. It must
 // be initialised and not be copied. It is made for inputs of public length.
@@ -46,12 +43,11 @@ func (k *Keccak4) PermuteOne(lane int) {
 	permuteOne(&k.state[lane&3], &roundConstants)
 }
 
-// Absorb adds a block to a state. Its length is a multiple of eight.
+// Absorb adds a block to a state. Its length is a multiple of eight, up to 200.
 func (k *Keccak4) Absorb(lane int, block []byte) {
-	s := k.state
-	for i := lane & 3; i < len(s) && len(block) >= 8; i += 4 {
-		s[i] ^= binary.LittleEndian.Uint64(block)
-		block = block[8:]
+	if words := len(block) / 8; words > 0 {
+		_ = k.state[4*(words-1)+lane]
+		absorb(&k.state[lane], &block[0], words)
 	}
 }
 
@@ -77,16 +73,15 @@ func (k *Keccak4) Clear(lane int) {
 
 // Squeeze reads from the beginning of a state, up to its 200 bytes.
 func (k *Keccak4) Squeeze(lane int, out []byte) {
-	s := k.state
-	i := lane & 3
-	for ; i < len(s) && len(out) >= 8; i += 4 {
-		binary.LittleEndian.PutUint64(out, s[i])
-		out = out[8:]
+	words := len(out) / 8
+	if words > 0 {
+		_ = k.state[4*(words-1)+lane]
+		squeeze(&out[0], &k.state[lane], words)
 	}
-	if len(out) > 0 && i < len(s) {
-		for j, x := 0, s[i]; j < len(out); j++ {
-			out[j] = byte(x)
-			x >>= 8
+	if rest := out[8*words:]; len(rest) > 0 {
+		x := k.state[4*words+lane]
+		for i := range rest {
+			rest[i] = byte(x >> (8 * i))
 		}
 	}
 }

@@ -21,3 +21,13 @@ func permuteAVX2(state *[100]uint64, rounds *[24]uint64)
 //
 //go:noescape
 func permuteOne(state *uint64, rounds *[24]uint64)
+
+// absorb adds so many words, one or more, to one of four interleaved states.
+//
+//go:noescape
+func absorb(state *uint64, block *byte, words int)
+
+// squeeze reads so many words, one or more, of one of four interleaved states.
+//
+//go:noescape
+func squeeze(block *byte, state *uint64, words int)

@@ -1855,3 +1855,37 @@ one:
 	MOVQ  BP, 8(SP)
 	VZEROUPPER
 	RET
+
+// func absorb(state *uint64, block *byte, words int)
+// Requires: AVX
+TEXT ·absorb(SB), NOSPLIT, $0-24
+	MOVQ block+8(FP), AX
+	MOVQ state+0(FP), CX
+	MOVQ words+16(FP), DX
+
+absorb:
+	MOVQ (AX), BX
+	XORQ BX, (CX)
+	ADDQ $0x00000008, AX
+	ADDQ $0x00000020, CX
+	DECQ DX
+	JNE  absorb
+	VZEROUPPER
+	RET
+
+// func squeeze(block *byte, state *uint64, words int)
+// Requires: AVX
+TEXT ·squeeze(SB), NOSPLIT, $0-24
+	MOVQ state+8(FP), AX
+	MOVQ block+0(FP), CX
+	MOVQ words+16(FP), DX
+
+squeeze:
+	MOVQ (AX), BX
+	MOVQ BX, (CX)
+	ADDQ $0x00000020, AX
+	ADDQ $0x00000008, CX
+	DECQ DX
+	JNE  squeeze
+	VZEROUPPER
+	RET
