@@ -47,7 +47,7 @@ func TestTraffic(t *testing.T) {
 	before := p.gauges()
 	stop := make(chan struct{})
 	var disturbing sync.WaitGroup
-	disturbing.Go(func() { p.disturb(t, mortals, stop) })
+	disturbing.Go(func() { p.disturb(t, mortals, run, stop) })
 	run.send(trafficRequests)
 	close(stop)
 	disturbing.Wait()
@@ -84,8 +84,15 @@ func newMortal(t *testing.T) *mortal {
 	return m
 }
 
+// live waits while a connection has the port: the system may have given it to one
+// of the clients meanwhile.
 func (m *mortal) live(t *testing.T) {
+	deadline := time.Now().Add(patience)
 	ln, err := net.Listen("tcp", m.address)
+	for errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline) {
+		time.Sleep(5 * time.Millisecond) // between two tries
+		ln, err = net.Listen("tcp", m.address)
+	}
 	if err != nil {
 		t.Error(err)
 		return
@@ -198,22 +205,29 @@ log: {format: json}
 }
 
 // disturb kills backends in turn, one at a time, and has the configuration read
-// again, until stop is closed.
-func (p *trafficProxy) disturb(t *testing.T, mortals []*mortal, stop chan struct{}) {
-	pause := func() bool {
-		select {
-		case <-time.After(30 * time.Millisecond):
-			return true
-		case <-stop:
-			return false
+// again, until stop is closed. No request lives to see two deaths: it could find
+// each of its backends dead, one after the other.
+func (p *trafficProxy) disturb(t *testing.T, mortals []*mortal, run *traffic, stop chan struct{}) {
+	until := func(done func() bool) bool {
+		for {
+			select {
+			case <-stop:
+				return false
+			case <-time.After(time.Millisecond): // between two looks
+			}
+			if done() {
+				return true
+			}
 		}
 	}
-	for pause() {
+	for until(run.renewed) {
 		m := mortals[p.deaths%len(mortals)]
 		m.die()
 		p.deaths++
-		pause()
+		before := run.done.Load()
+		until(func() bool { return run.done.Load() > before+2*trafficClients })
 		m.live(t)
+		run.epoch.Add(1)
 		changed := p.conf + fmt.Sprintf("headers: {forwarded: %v}\n", p.reloads%2 == 0)
 		if err := os.WriteFile(p.file, []byte(changed), 0o600); err != nil {
 			t.Error(err)
@@ -294,6 +308,23 @@ type traffic struct {
 	roots *x509.CertPool
 
 	done, failed, abandoned atomic.Int64
+
+	epoch atomic.Int64                 // how often a backend has come back
+	begun [trafficClients]atomic.Int64 // in which the request of each client began; idle: it has none
+}
+
+const idle = -1
+
+// renewed reports whether every request under way began after the latest return
+// of a backend.
+func (tr *traffic) renewed() bool {
+	now := tr.epoch.Load()
+	for i := range tr.begun {
+		if e := tr.begun[i].Load(); e != idle && e < now {
+			return false
+		}
+	}
+	return true
 }
 
 // trafficClients work side by side.
@@ -306,15 +337,17 @@ const perConnection = 100
 func (tr *traffic) send(n int) {
 	var tickets atomic.Int64
 	var working sync.WaitGroup
-	for range trafficClients {
+	for i := range trafficClients {
 		working.Go(func() {
 			c := &trafficClient{traffic: tr, http1: tr.client(false), http2: tr.client(true)}
 			defer c.close()
+			defer tr.begun[i].Store(idle)
 			for {
 				ticket := tickets.Add(1)
 				if ticket > int64(n) {
 					return
 				}
+				tr.begun[i].Store(tr.epoch.Load())
 				c.one(uint64(ticket))
 				if ticket%perConnection == 0 {
 					c.close()
