@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 # One line each: a constant's name, or a type's and a field's.
 awk '
-# CU_CTX_FLAGS_MASK is the sum of all flags, and grows with the header's version.
+# CU_CTX_FLAGS_MASK is the sum of all flags, which grows from version to version.
 /^    [A-Z]/ && / = / && $1 != "CU_CTX_FLAGS_MASK" { print $1 }
 /^#define CU[A-Z0-9_]+ [^ ]/ && $2 !~ /VERSION|FUNCTION|REQUIRED|_H$/ { print $2 }
 /^typedef struct [A-Za-z0-9_]+ \{/ { fields = 0; inside = 1; next }
