@@ -300,7 +300,8 @@ func (s *Scheme) UnmarshalBinaryPublicKey(data []byte) (kem.PublicKey, error) {
 // UnmarshalBinaryPrivateKey parses and validates a packed private key. The key
 // keeps no reference to data. Whether the public key inside it belongs to the
 // secret polynomial is not checked: with another one every decapsulation
-// yields a rejected key.
+// yields a rejected key. Nor is whether that polynomial is twice another, plus
+// one, as those of generated keys are.
 func (s *Scheme) UnmarshalBinaryPrivateKey(data []byte) (kem.PrivateKey, error) {
 	if err := s.checkSize(ErrPrivateKeySize, len(data), s.privateKeySize); err != nil {
 		return nil, err
@@ -350,15 +351,17 @@ func (s *Scheme) parsePublicKey(packed []byte) (*PublicKey, error) {
 	return pk, nil
 }
 
-// parsePrivateKey keeps packed, which has the right length.
+// parsePrivateKey keeps packed, which has the right length, or wipes it.
 func (s *Scheme) parsePrivateKey(packed []byte) (*PrivateKey, error) {
 	w := s.borrow()
 	defer s.giveBack(w)
 	if !s.unpackPrivatePoly(w.small, packed[:s.privatePoly]) {
+		clear(packed)
 		return nil, ErrPrivateKey
 	}
 	public, err := s.parsePublicKey(append([]byte(nil), s.PublicKeyOf(packed)...))
 	if err != nil {
+		clear(packed)
 		return nil, ErrPrivateKey
 	}
 	sk := &PrivateKey{scheme: s, packed: packed, f: s.newKey(), public: public}
