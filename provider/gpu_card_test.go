@@ -115,6 +115,7 @@ func measureCalls(b *testing.B, p *Provider, callers int, call func() error) {
 	var served atomic.Uint64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
+	before := p.Stats().GPU
 	cpu := processorTime()
 	start := time.Now()
 	for range callers {
@@ -135,12 +136,12 @@ func measureCalls(b *testing.B, p *Provider, callers int, call func() error) {
 	n := float64(served.Load())
 	b.ReportMetric(n/took.Seconds()/1e6, "M/s")
 	b.ReportMetric(used.Seconds()*1e6/n, "cpu-us/op")
-	if st := p.Stats().GPU; st != nil && st.Served > 0 {
-		d := st.Devices[0]
-		b.ReportMetric(float64(d.Rows)/float64(d.Batches), "batch")
+	if st := p.Stats().GPU; st != nil && st.Served > before.Served {
+		d, was := st.Devices[0], before.Devices[0]
+		b.ReportMetric(float64(d.Rows-was.Rows)/float64(d.Batches-was.Batches), "batch")
 		b.ReportMetric(float64(d.LatencyP50.Nanoseconds())/1e3, "us-p50")
 		b.ReportMetric(float64(d.LatencyP99.Nanoseconds())/1e3, "us-p99")
-		b.ReportMetric(100*float64(st.Served)/n, "%by-gpu")
+		b.ReportMetric(100*float64(st.Served-before.Served)/n, "%by-gpu")
 	}
 }
 

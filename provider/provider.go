@@ -30,8 +30,9 @@ type Config struct {
 	// parameter set that is in use: 0 means DefaultKeyPoolSize, a negative
 	// value means none (each key is then generated when asked for).
 	KeyPoolSize int
-	// Engine says what serves calls; empty means EngineCPU. The others have been
-	// tested on a simulator, and not yet under load on a card.
+	// Engine says what serves calls; empty means EngineCPU. The others load
+	// NVIDIA's driver into the process, and take some seconds to open where it has
+	// not compiled the kernels before.
 	Engine Engine
 	// GPU configures the use of GPUs, if there are any.
 	GPU GPU

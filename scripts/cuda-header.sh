@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 
 # One line each: a constant's name, or a type's and a field's.
 awk '
-/^    [A-Z]/ && / = / { print $1 }
+# CU_CTX_FLAGS_MASK is the sum of all flags, which grows from version to version.
+/^    [A-Z]/ && / = / && $1 != "CU_CTX_FLAGS_MASK" { print $1 }
 /^#define CU[A-Z0-9_]+ [^ ]/ && $2 !~ /VERSION|FUNCTION|REQUIRED|_H$/ { print $2 }
 /^typedef struct [A-Za-z0-9_]+ \{/ { fields = 0; inside = 1; next }
 inside && /^\}/ { type = substr($2, 1, length($2) - 1); print type; for (i = 0; i < fields; i++) print type, field[i]; inside = 0 }

@@ -450,6 +450,7 @@ func TestScratchIsWiped(t *testing.T) {
 			zero(t, "hashed", allZero(v.hashed))
 			zero(t, "again", allZero(v.again))
 			zero(t, "seed", allZero(v.seed[:]))
+			zero(t, "rejection", allZero(v.rejection[:]))
 			zero(t, "digest", allZero(v.digest[:]))
 			zero(t, "reject", allZero(v.reject[:]))
 		}
