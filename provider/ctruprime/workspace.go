@@ -53,13 +53,6 @@ func (w *workspace) secretKey() spectrum {
 	return w.secret
 }
 
-// halfSecretKey returns the first half of it, which wipe then zeroes.
-func (w *workspace) halfSecretKey() spectrum {
-	half := len(w.secret) / 2
-	w.keyed = max(w.keyed, half)
-	return w.secret[:half]
-}
-
 // wipe zeroes everything that is secret.
 func (w *workspace) wipe() {
 	clear(w.small)
