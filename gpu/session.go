@@ -47,7 +47,7 @@ type session struct {
 
 	vacated chan struct{} // closed when the session is stopping and no caller touches its memory any more
 	broken  chan struct{} // closed by the first fault
-	hung    chan struct{} // closed when a worker does not come back
+	hung    chan struct{} // closed when a worker, or the lane, does not come back
 }
 
 // A queue is the batches that wait for a worker, of one kind or of the kinds that share it.
