@@ -448,52 +448,6 @@ func TestWipe(t *testing.T) {
 	})
 }
 
-// TestScratchIsWiped fills scratch memory and gives it back.
-func TestScratchIsWiped(t *testing.T) {
-	zero := func(t *testing.T, what string, isZero bool) {
-		t.Helper()
-		if !isZero {
-			t.Errorf("%s is not wiped", what)
-		}
-	}
-	for _, s := range allSchemes {
-		packed, sk := newRandom(t).newKey(t, s)
-		w, d, k := newWorkspace(&s.parameters), newDivision(&s.parameters), newKeyGroup(&s.parameters)
-		s.generate(packed, packed[:SeedSize], w, d)
-		s.encapsulate(w.again, make([]byte, SharedKeySize), sk.public.packed, sk.public.h, packed[:32], w)
-		s.decapsulate(make([]byte, SharedKeySize), sk.public.packed, packed[:32], sk.f, sk.public.h, bytes.Clone(w.again), w)
-		sks, seeds := [][]byte{packed, bytes.Clone(packed)}, [][]byte{make([]byte, 64), make([]byte, 64)}
-		s.generateGroup(sks, seeds, w, d, k)
-		for _, x := range []interface{ wipe() }{w, d, k} {
-			x.wipe()
-		}
-		{
-			v := w
-			zero(t, "small", allZero(v.small))
-			zero(t, "large", allZero(v.large))
-			zero(t, "secret", allZero(v.secret))
-			zero(t, "product", allZero(v.product))
-			zero(t, "message", allZero(v.message))
-			zero(t, "coins", allZero(v.coins))
-			zero(t, "hashed", allZero(v.hashed))
-			zero(t, "again", allZero(v.again))
-			zero(t, "seed", allZero(v.seed[:]))
-			zero(t, "rejection", allZero(v.rejection[:]))
-			zero(t, "digest", allZero(v.digest[:]))
-			zero(t, "reject", allZero(v.reject[:]))
-		}
-		for i := range 2 {
-			zero(t, "division", allZero(d.fg.now[i]) && allZero(d.fg.next[i]) && allZero(d.vr.now[i]) && allZero(d.vr.next[i]))
-		}
-		zero(t, "jump", d.t == transition{} && allZero(d.lowF[:]) && allZero(d.lowG[:]) && d.columns == [2][2][jumpWords]uint64{})
-		for i := range k.f {
-			zero(t, "group key", allZero(k.f[i]) && allZero(k.dividend[i]))
-		}
-		zero(t, "group", allZero(k.prefix) && allZero(k.inverse) && allZero(k.a.low) && allZero(k.a.high) &&
-			allZero(k.b.low) && allZero(k.b.high) && allZero(k.c[0]) && allZero(k.c[1]) && allZero(k.c[2]))
-	}
-}
-
 func allZero[S ~[]T, T byte | int16 | int32 | uint64](a S) bool {
 	for _, x := range a {
 		if x != 0 {
