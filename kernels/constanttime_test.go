@@ -276,8 +276,8 @@ func TestKEMConstantTimeFindsComparison(t *testing.T) {
 				last = i
 			}
 		}
-		outcome := ptxRegister.FindString(f.code[last])
-		f.code = slices.Insert(slices.Clone(f.code), last+1, "@"+outcome+" bra $planted")
+		outcome, _ := ptxNames(f.code[last])
+		f.code = slices.Insert(slices.Clone(f.code), last+1, "@"+outcome[0]+" bra $planted")
 		for label, at := range f.labels {
 			if at > last {
 				f.labels[label]++

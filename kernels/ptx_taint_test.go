@@ -79,9 +79,7 @@ type ptxInstruction struct {
 
 var (
 	ptxStatement = regexp.MustCompile(`^(?:@!?(%p\d+)\s+)?([a-z][\w.:]*)\s*(.*)$`)
-	ptxRegister  = regexp.MustCompile(`%[a-z]+\d+`)
 	ptxAddress   = regexp.MustCompile(`\[([^\]]*)\]`)
-	ptxSymbol    = regexp.MustCompile(`(?:^|[\s\[,])([A-Za-z_$][\w$]*)`)
 )
 
 // carryFlag is the number of the register that instructions with .cc write.
@@ -138,8 +136,11 @@ func (a *analysis) parse() {
 		i.op = m[2]
 		i.name, _, _ = strings.Cut(i.op, ".")
 		operands := m[3]
-		for _, address := range ptxAddress.FindAllStringSubmatch(operands, -1) {
-			i.addresses = append(i.addresses, number(ptxRegister.FindAllString(address[1], -1)))
+		if strings.Contains(operands, "[") {
+			for _, address := range ptxAddress.FindAllString(operands, -1) {
+				registers, _ := ptxNames(address)
+				i.addresses = append(i.addresses, number(registers))
+			}
 		}
 		switch i.name {
 		case "bra":
@@ -155,9 +156,7 @@ func (a *analysis) parse() {
 		}
 		i.results, i.sources = number(results), number(sources)
 		if i.name != "bra" && i.name != "call" {
-			for _, symbol := range ptxSymbol.FindAllStringSubmatch(operands, -1) {
-				i.symbols = append(i.symbols, symbol[1])
-			}
+			_, i.symbols = ptxNames(operands)
 		}
 		if strings.HasPrefix(i.name, "addc") || strings.HasPrefix(i.name, "subc") || strings.HasPrefix(i.name, "madc") {
 			i.sources = append(i.sources, carryFlag)
@@ -179,7 +178,38 @@ func ptxOperands(operands string) (results, sources []string) {
 	if end < 0 {
 		end = len(operands)
 	}
-	return ptxRegister.FindAllString(operands[:end], -1), ptxRegister.FindAllString(operands[end:], -1)
+	results, _ = ptxNames(operands[:end])
+	sources, _ = ptxNames(operands[end:])
+	return results, sources
+}
+
+// ptxNames returns the registers that operands name, but for special ones as %tid.x, and the symbols. (Regular expressions for them took
+// most of the time under the race detector.)
+func ptxNames(operands string) (registers, symbols []string) {
+	for i := 0; i < len(operands); {
+		end := i + 1
+		for end < len(operands) && ptxWord(operands[end]) {
+			end++
+		}
+		word := operands[i:end]
+		switch c := operands[i]; {
+		case c == '%':
+			if last := operands[end-1]; '0' <= last && last <= '9' {
+				registers = append(registers, word)
+			}
+		case '0' <= c && c <= '9', c == '.': // a number; what follows a special register's or vector's name
+		case ptxWord(c):
+			symbols = append(symbols, word)
+		default:
+			end = i + 1
+		}
+		i = end
+	}
+	return registers, symbols
+}
+
+func ptxWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '$'
 }
 
 // follow goes through the function's blocks, from label or branch to the next, until nothing more becomes known at the beginning of any, and then
