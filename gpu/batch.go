@@ -96,11 +96,11 @@ func (b *batch) finish(err error) bool {
 	return true
 }
 
-// leave counts n callers out (or, once, all of them in).
+// leave counts n callers out (or, once, all of them in). The session may be freed as soon as it is vacated, so that comes last.
 func (b *batch) leave(n int) {
 	if b.leaving.Add(-int64(n)) == 0 {
-		b.session.vacate(b)
 		b.drop()
+		b.session.vacate(b)
 	}
 }
 

@@ -261,6 +261,31 @@ func TestSmallBatchesWait(t *testing.T) {
 	}
 }
 
+// A full batch starts beside another however few rows it has.
+func TestFullBatchStarts(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.Workers, cfg.Capacity = 2, besideRows/2
+	e := open(t, cfg)
+	k := kind(t, e, 653, Encaps)
+	input, want := newGenerator().row(t, 653, Encaps)
+	s := e.devices[0].session.Load()
+	sim.Hold(0, true)
+	tickets := []Ticket{reserve(t, e, k, input)}
+	awaitRunning(t, e)
+	for range cfg.Capacity {
+		tickets = append(tickets, reserve(t, e, k, input))
+	}
+	for until := time.Now().Add(enough); s.runs.Load() != 2; time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(until) {
+			t.Fatal("a full batch waits for the one that runs, beside an idle worker")
+		}
+	}
+	sim.Hold(0, false)
+	for _, ticket := range tickets {
+		finish(t, ticket, want)
+	}
+}
+
 // Whoever waits for room is told of it when a batch's memory is back, and when the device has failed.
 func TestRoom(t *testing.T) {
 	sim, cfg := simulated(t)

@@ -55,7 +55,7 @@ func (d *device) expected(s *session, k *Kind) float64 {
 	line := &d.latency[k.index]
 	base, slope := line.Value()
 	ahead, rows := s.open.Load(), 1
-	if b := s.queues[k.index].open.Load(); b != nil {
+	if b := s.queues[k.queue].open.Load(); b != nil && b.kind == k {
 		if n := b.room(); n > 0 {
 			ahead, rows = ahead-1, k.capacity-n+1
 		}
@@ -142,6 +142,13 @@ func (d *device) refuse(reason error) {
 	if s := d.session.Load(); s != nil {
 		s.fail(fault)
 	}
+}
+
+// isRefused says whether the device has given a wrong result, so that none of those to come counts.
+func (d *device) isRefused() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state == StateRefused
 }
 
 func (d *device) isHalted() bool {
@@ -289,6 +296,7 @@ func (d *device) end(s *session) error {
 			return d.free(s, fault)
 		}
 	case <-s.hung:
+		s.awaitWorkers()
 	}
 	s.wipe()
 	alone := false

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/internal/average"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 )
 
@@ -116,6 +117,71 @@ func TestEvenSpread(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Signatures are spread as evenly, by whatever key, although the keys share queues.
+func TestSigningSpread(t *testing.T) {
+	const devices, each = 2, 4
+	r := newRig(t, devices, func(cfg *Config) { cfg.Sign = true })
+	g := newGenerator()
+	for i := range signingQueues + 1 { // a key in each queue, and a second one in one of them
+		r.kind, r.input = g.key(t).kind(t, r.engine), g.signature()
+		for _, d := range r.engine.devices {
+			d.latency = make([]average.Line, len(r.engine.kinds)) // equal again, whatever the last key's rows took
+		}
+		r.hold(true)
+		r.occupy()
+		if got := counts(r.send(each*devices), devices); !slices.Equal(got, []int{each, each}) {
+			t.Errorf("key %d: of %d rows the devices got %v", i, each*devices, got)
+		}
+		r.hold(false)
+		for _, ticket := range r.tickets {
+			check(t, ticket.Wait(t.Context()))
+			ticket.Release()
+		}
+		r.tickets = nil
+		r.awaitOpen(0)
+	}
+}
+
+// awaitOpen waits until so many batches of every device have not ended.
+func (r *rig) awaitOpen(n int32) {
+	r.t.Helper()
+	for _, d := range r.engine.devices {
+		s := d.session.Load()
+		for until := time.Now().Add(enough); s.open.Load() != n; time.Sleep(100 * time.Microsecond) {
+			if time.Now().After(until) {
+				r.t.Fatalf("device %d has %d batches, want %d", d.number, s.open.Load(), n)
+			}
+		}
+	}
+}
+
+// A row that cannot join the open batch of its queue, which is another key's, comes after it.
+func TestExpectedAfterOtherKey(t *testing.T) {
+	r := newRig(t, 2, func(cfg *Config) { cfg.Sign = true })
+	g := newGenerator()
+	kinds := make([]*Kind, signingQueues+1)
+	for i := range kinds {
+		kinds[i] = g.key(t).kind(t, r.engine)
+	}
+	mine, other := kinds[0], kinds[signingQueues]
+	if mine.queue != other.queue {
+		t.Fatal("the keys do not share a queue")
+	}
+	d := r.engine.devices[0]
+	s := d.session.Load()
+	r.hold(true)
+	r.occupy() // so that no worker takes the batch that follows
+	d.latency[mine.index].Add(1, float64(time.Millisecond))
+	ticket, err := s.reserve(other, 1)
+	check(t, err)
+	if own, behind := d.expected(s, other), d.expected(s, mine); behind <= own {
+		t.Errorf("expected after %v in the open batch and %v behind it", own, behind)
+	}
+	ticket.Release()
+	r.hold(false)
+	r.finish()
 }
 
 // A device that takes three times as long gets a third of the batches.

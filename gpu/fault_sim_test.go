@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 )
 
 // awaitState waits until a device is in a state.
@@ -379,6 +380,34 @@ func TestRefused(t *testing.T) {
 	cfg.Probes[1].Output[7] ^= 1
 	if _, err := Open(cfg); !errors.Is(err, errMismatch) || !strings.Contains(err.Error(), "CTRU-Prime-653 decaps") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a device computes after it was found out is not handed out, nor counted, whatever has ended its session before.
+func TestRefusedInFlight(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ended=%v", ended), func(t *testing.T) {
+			sim, cfg := simulated(t)
+			e := open(t, cfg)
+			input, _ := newGenerator().row(t, 653, Encaps)
+			sim.CorruptCopy(0, 0, simctl.Forever, 300, 1)
+			sim.Hold(0, true)
+			ticket := reserve(t, e, kind(t, e, 653, Encaps), input)
+			awaitRunning(t, e)
+			if ended {
+				e.devices[0].session.Load().fail(driver.ErrInvalidValue)
+			}
+			e.Refuse(0, errors.New("row 5"))
+			sim.Hold(0, false)
+			if err := ticket.Wait(context.Background()); err != ErrFault {
+				t.Errorf("%v, want ErrFault", err)
+			}
+			ticket.Release()
+			check(t, e.Close())
+			if st := e.Stats()[0]; st.State != StateRefused || st.Batches != 0 || st.Rows != 0 {
+				t.Errorf("%+v", st)
+			}
+		})
 	}
 }
 

@@ -34,7 +34,7 @@ type Job struct {
 const StatusPending = 1<<32 - 1
 
 // ErrLost is what Run reports when a device hangs with the job's memory in its hands: it may still write to it. The results cannot be relied
-// on, and the memory must not be used for anything else as long as the process lives.
+// on, and the memory must not be used for anything else as long as the process lives. Before and After are not called any more.
 var ErrLost = errors.New("gpu: the device hangs and may still write to the job's memory")
 
 // rowSizes returns the bytes of the job's rows.
@@ -75,16 +75,17 @@ func (j *Job) check(e *Engine) error {
 
 // A run is a job under way: its devices take the next chunk as they come free.
 type run struct {
-	*Job
+	Job   // a copy: a lane that Run gives up may look at it later
 	ctx   context.Context
 	chunk int           // rows
 	todo  []int         // the chunks that are not done; set while no device is at work
 	next  atomic.Int64  // which of todo is to be taken next
 	done  []atomic.Bool // by chunk
+	lost  atomic.Bool   // a device hangs with some of the memory in its hands
 }
 
 func newRun(ctx context.Context, j *Job, chunk int) *run {
-	return &run{Job: j, ctx: ctx, chunk: chunk, done: make([]atomic.Bool, (j.Rows+chunk-1)/chunk)}
+	return &run{Job: *j, ctx: ctx, chunk: chunk, done: make([]atomic.Bool, (j.Rows+chunk-1)/chunk)}
 }
 
 // remains makes the chunks that are not done those to do, and says whether there are any that somebody waits for. No device may be at work.
@@ -99,10 +100,10 @@ func (r *run) remains() bool {
 	return len(r.todo) > 0 && r.ctx.Err() == nil
 }
 
-// claim takes the next rows; n is 0 when none are left, or nobody waits for them.
+// claim takes the next rows; n is 0 when none are left, or nobody waits for them any more.
 func (r *run) claim() (first, n int) {
 	i := int(r.next.Add(1)) - 1
-	if i >= len(r.todo) || r.ctx.Err() != nil {
+	if i >= len(r.todo) || r.ctx.Err() != nil || r.lost.Load() {
 		return 0, 0
 	}
 	return r.rows(r.todo[i])
@@ -136,7 +137,8 @@ func (r *run) pend() (pending int) {
 // leastChunk is how few rows a chunk may have for the sake of overlapping copies: smaller ones leave a device idle.
 var leastChunk = 1024
 
-// Run runs a job on all devices that are open and returns when they are done with it. Where a device fails the others do its rows too. That none can is
+// Run runs a job on all devices that are open and returns when they are done with it; several Jobs take turns, for which they wait no longer than their
+// contexts last. Where a device fails the others do its rows too. That none can is
 // no error: rows are left with StatusPending and counted, to be computed without a device. The error is about the job itself, the context's cause, or ErrLost,
 // after which, and after an error about the job, no row has a status.
 //
@@ -183,10 +185,10 @@ func (e *Engine) enterAll() (sessions []*session) {
 	return sessions
 }
 
-// serveAll has all devices take chunks until none are left; it reports false if one hangs with the job's memory in its hands.
+// serveAll has all devices take chunks until none are left; it reports false if one hangs with the job's memory in its hands. A device that hangs without
+// has left its rows to the others.
 func serveAll(r *run, sessions []*session) bool {
 	var wg sync.WaitGroup
-	var lost atomic.Bool
 	for _, s := range sessions {
 		done := make(chan struct{})
 		go func() {
@@ -197,15 +199,17 @@ func serveAll(r *run, sessions []*session) bool {
 		wg.Go(func() {
 			select {
 			case <-done:
-			case <-s.lane.hung:
-				if s.lane.serving.Load() == r {
-					lost.Store(true)
-					return
-				}
-				<-done // it was not its turn
+				return
+			case <-s.hung:
+			}
+			switch worked, held := s.lane.giveUp(r); {
+			case held:
+				r.lost.Store(true)
+			case !worked: // it was not its turn, or it is done
+				<-done
 			}
 		})
 	}
 	wg.Wait()
-	return !lost.Load()
+	return !r.lost.Load()
 }

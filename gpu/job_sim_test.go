@@ -7,13 +7,16 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 )
 
 // pin returns pinned memory for the length of a test.
@@ -243,24 +246,34 @@ func TestJobFaults(t *testing.T) {
 	}
 }
 
-// A job's device hangs: Run says that the memory is lost.
-func TestJobHangs(t *testing.T) {
-	sim, cfg := simulated(t)
-	cfg.Hang = 50 * time.Millisecond
+// soon is when something hangs that does.
+const soon = 50 * time.Millisecond
+
+// hanging returns an engine for devices that hang, and are not reset since there is pinned memory: what they hold they keep, and a process would have to be
+// started again. Here the simulator is.
+func hanging(t *testing.T, sim *simctl.Sim, cfg Config) *Engine {
+	t.Helper()
 	e, err := Open(cfg)
 	check(t, err)
-	session := e.devices[0].session.Load()
-	k := kind(t, e, 653, Encaps)
-	p, err := e.AllocPinned(3 * (k.InputSize() + k.OutputSize() + 4))
-	check(t, err)
-	j := &Job{Kind: k, Rows: 3, Input: p.Bytes[:3*k.InputSize()], Output: p.Bytes[3*k.InputSize() : len(p.Bytes)-12], Status: p.Bytes[len(p.Bytes)-12:]}
-	// What the device holds it keeps, and with it the memory: the process would have to be started again.
 	t.Cleanup(func() {
+		check(t, e.Close())
 		sim.Reset()
 		contextUses.Lock()
 		defer contextUses.Unlock()
 		contextUses.of = nil
 	})
+	return e
+}
+
+// A job's device hangs: Run says that the memory is lost, and when the device comes back nobody is called any more.
+func TestJobHangs(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.Hang = soon
+	e := hanging(t, sim, cfg)
+	session := e.devices[0].session.Load()
+	j, _ := newJob(t, e, Encaps, 3)
+	var called atomic.Bool
+	j.After = func(int, int, int) { called.Store(true) }
 	sim.HangLaunch(0, 0)
 	if _, err := e.Run(t.Context(), j); !errors.Is(err, ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
@@ -272,6 +285,174 @@ func TestJobHangs(t *testing.T) {
 	check(t, e.Close())
 	sim.ReleaseHang(0)
 	session.busy.Wait() // the job's thread comes back and finds nobody
+	if called.Load() {
+		t.Error("After was called though Run had given the job up")
+	}
+}
+
+// leftOver checks that a job whose device hangs without its memory comes back undone, and stays as its owner leaves it when the device comes back.
+func leftOver(t *testing.T, e *Engine, j *Job, comeBack func()) {
+	t.Helper()
+	session := e.devices[0].session.Load()
+	if pending := runJob(t, e, j); pending != j.Rows {
+		t.Errorf("%d rows are pending, want %d", pending, j.Rows)
+	}
+	if st := e.Stats()[0]; st.Hangs != 1 {
+		t.Errorf("%+v", st)
+	}
+	if j.Table != nil {
+		check(t, j.Table.Close())
+	}
+	status := bytes.Clone(j.Status)
+	rows := j.Rows
+	*j = Job{Status: j.Status} // it is its owner's again
+	awaitState(t, e, 0, StateClosed)
+	comeBack()
+	session.busy.Wait()
+	if !bytes.Equal(j.Status, status) || len(status) != 4*rows {
+		t.Error("the device came back and wrote into the job's memory")
+	}
+}
+
+// A stuckAlloc does not return from MemAlloc, as a driver whose device hangs.
+type stuckAlloc struct {
+	driver.API
+	skip    atomic.Int64 // calls that return
+	release chan struct{}
+}
+
+func (d *stuckAlloc) MemAlloc(n int) (driver.DevicePtr, error) {
+	if d.skip.Add(-1) == -1 {
+		<-d.release
+	}
+	return d.API.MemAlloc(n)
+}
+
+// The driver hangs in an allocation before the device has any of the job's memory, for a ring or for a table.
+func TestJobHangsInAlloc(t *testing.T) {
+	for name, tabled := range map[string]bool{"ring": false, "table": true} {
+		t.Run(name, func(t *testing.T) {
+			sim, cfg := simulated(t)
+			api, err := driver.Open(cfg.Library)
+			check(t, err)
+			d := &stuckAlloc{API: api, release: make(chan struct{})}
+			d.skip.Store(never.Nanoseconds())
+			cfg.Driver, cfg.Hang = d, soon
+			e := hanging(t, sim, cfg)
+			j, _ := newJob(t, e, Encaps, 3)
+			if tabled {
+				withTable(t, e, j)
+			}
+			d.skip.Store(0)
+			leftOver(t, e, j, func() { close(d.release) })
+		})
+	}
+}
+
+// withTable gives a job a table of one public key.
+func withTable(t *testing.T, e *Engine, j *Job) {
+	t.Helper()
+	_, sk := newGenerator().row(t, 653, KeyGen)
+	table, err := e.NewTable(j.Kind, scheme(653).PublicKeyOf(sk))
+	check(t, err)
+	j.Table = table
+	input, _ := j.rowSizes()
+	j.Input = j.Input[:j.Rows*input]
+}
+
+// The device hangs while a table is brought to it.
+func TestTableUploadHangs(t *testing.T) {
+	sim, cfg := simulated(t)
+	cfg.Hang = soon
+	e := hanging(t, sim, cfg)
+	j, _ := newJob(t, e, Encaps, 3)
+	withTable(t, e, j)
+	sim.Hold(0, true)
+	leftOver(t, e, j, func() { sim.Hold(0, false) })
+}
+
+// A worker's batch hangs: a job whose memory its device has is given up with it, though nothing of the job has had its time.
+func TestJobHangsWithWorker(t *testing.T) {
+	sim, cfg := simulated(t)
+	e := hanging(t, sim, cfg)
+	session := e.devices[0].session.Load()
+	j, _ := newJob(t, e, Encaps, 3)
+	sim.Hold(0, true)
+	lost := make(chan error, 1)
+	go func() { _, err := e.Run(t.Context(), j); lost <- err }()
+	until(func() bool { return inHands(session.lane) })
+	session.hang()
+	if err := <-lost; !errors.Is(err, ErrLost) {
+		t.Errorf("%v, want ErrLost", err)
+	}
+	awaitState(t, e, 0, StateClosed)
+	sim.Hold(0, false)
+	session.busy.Wait()
+}
+
+// until waits for what is bound to happen.
+func until(happened func() bool) {
+	for !happened() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// inHands says whether a lane's device has some of a job's memory.
+func inHands(l *lane) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heldLocked()
+}
+
+// A context that ends lets go of a job that waits for its turn.
+func TestJobCancelWaiting(t *testing.T) {
+	sim, cfg := simulated(t)
+	e := open(t, cfg)
+	first, want := newJob(t, e, Encaps, 3)
+	second, _ := newJob(t, e, Encaps, 3)
+	sim.Hold(0, true)
+	done := make(chan error, 1)
+	go func() { _, err := e.Run(t.Context(), first); done <- err }()
+	until(func() bool { return inHands(e.devices[0].session.Load().lane) })
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+	if pending, err := e.Run(ctx, second); !errors.Is(err, cause) || pending != 3 {
+		t.Errorf("%v, want the cause; %d rows are pending", err, pending)
+	}
+	sim.Hold(0, false)
+	check(t, <-done)
+	if n := checkJob(t, first, want); n != 0 {
+		t.Errorf("%d rows are pending", n)
+	}
+}
+
+// A table is forgotten while a job that does not use it goes on.
+func TestTableCloseMeanwhile(t *testing.T) {
+	_, cfg := simulated(t)
+	e := open(t, cfg)
+	j, _ := newJob(t, e, Encaps, 3)
+	withTable(t, e, j)
+	runJob(t, e, j)
+	session := e.devices[0].session.Load()
+	l := session.lane
+	l.turn <- struct{}{} // a job's, between two of its chunks
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	check(t, session.api.CtxSetCurrent(session.context))
+	l.watchdog.Stop()
+	closed := make(chan error, 1)
+	go func() { closed <- j.Table.Close() }()
+	until(func() bool {
+		check(t, l.oblige())
+		return len(closed) == 1
+	})
+	check(t, <-closed)
+	check(t, session.api.CtxSetCurrent(0))
+	l.release()
+	if len(l.tables) != 0 {
+		t.Errorf("%d tables are left", len(l.tables))
+	}
 }
 
 // A context that has ended, or ends, ends a job.

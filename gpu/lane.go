@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -26,7 +27,7 @@ const indexSize = 4 // bytes of an entry of a Job's Index
 type lane struct {
 	launcher
 	turn     chan struct{} // has room for the token of who uses the lane
-	serving  atomic.Pointer[run]
+	errands  chan errand   // for who uses the lane, from those who do not wait until he is done
 	in, out  driver.Stream
 	wipe     driver.Stream // where memory is wiped, out of the copies' way
 	computes [laneComputes]driver.Stream
@@ -36,8 +37,15 @@ type lane struct {
 	watchdog *time.Timer
 	deadline atomic.Int64 // in nanoseconds since the lane was made; 0 while nothing is waited for
 	made     time.Time
-	hung     chan struct{} // closed when a job does not come back
-	barked   sync.Once
+
+	mu      sync.Mutex
+	serving *run // that the lane works for: who sets it to nil, the lane or Run that gives up, ends that
+}
+
+// An errand is a table to forget.
+type errand struct {
+	table *Table
+	done  chan error // has room for the answer
 }
 
 // A ring is memory for a chunk, used over and over.
@@ -46,7 +54,7 @@ type ring struct {
 	memory, scratch, index block
 	copied, computed       driver.Event
 	taken, free            driver.Event // the results are with the host; and wiped
-	first, rows            int          // of the chunk under way; no rows if there is none
+	first, rows            int          // of the chunk under way; no rows if there is none; changed by lane.working only
 }
 
 // A block is device memory that grows.
@@ -56,29 +64,76 @@ type block struct {
 }
 
 func newLane(s *session) *lane {
-	return &lane{launcher: newLauncher(s), turn: make(chan struct{}, 1), tables: make(map[*Table]driver.DevicePtr), made: time.Now(), hung: make(chan struct{})}
+	return &lane{launcher: newLauncher(s), turn: make(chan struct{}, 1), errands: make(chan errand), tables: make(map[*Table]driver.DevicePtr), made: time.Now()}
 }
 
-// acquire waits until nobody uses the lane; it reports false if that will not be.
-func (l *lane) acquire() bool {
+// acquire waits until nobody uses the lane; it reports false if that will not be, or ctx ends before.
+func (l *lane) acquire(ctx context.Context) bool {
 	select {
 	case l.turn <- struct{}{}:
 		return true
-	case <-l.hung:
-		return false
+	case <-ctx.Done():
+	case <-l.session.hung:
 	}
+	return false
 }
 
 func (l *lane) release() { <-l.turn }
 
+// begin has the lane work for a run, unless the session hangs: Run waits for no lane then that does not work for it yet.
+func (l *lane) begin(r *run) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session.isHung() {
+		return false
+	}
+	l.serving = r
+	return true
+}
+
+// working calls fn, unless Run has given the lane up: it does not while fn is called. All that touches the job, its memory or its owner is done in
+// here, but for what the driver does with a ring's rows.
+func (l *lane) working(r *run, fn func()) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.serving != r {
+		return errHang
+	}
+	fn()
+	return nil
+}
+
+// giveUp ends the lane's work for a run whose device hangs. It reports whether the lane worked for it, and whether the device has some of its memory.
+func (l *lane) giveUp(r *run) (worked, held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.serving != r {
+		return false, false
+	}
+	l.serving = nil
+	return true, l.heldLocked()
+}
+
+// heldLocked says whether the device has some of a job's memory.
+func (l *lane) heldLocked() bool {
+	for i := range l.rings {
+		if l.rings[i].rows > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // serve takes chunks of a job until none are left. A fault ends the session.
 func (l *lane) serve(r *run) {
-	if !l.acquire() {
+	if !l.acquire(r.ctx) {
 		return
 	}
 	defer l.release()
-	l.serving.Store(r)
-	defer l.serving.Store(nil)
+	if !l.begin(r) {
+		return
+	}
+	defer l.working(r, func() { l.serving = nil })
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	if l.watchdog == nil {
 		l.watchdog = time.AfterFunc(someday, l.bark)
@@ -88,7 +143,7 @@ func (l *lane) serve(r *run) {
 	defer l.deadline.Store(0)
 	if err := l.run(r); err != nil {
 		l.session.fail(err)
-		l.abandon()
+		l.abandon(r)
 	}
 }
 
@@ -101,17 +156,17 @@ func (l *lane) run(r *run) error {
 		if err := l.await(r, g); err != nil {
 			return err
 		}
-		first, n := 0, 0
-		if !l.session.isStopping() {
-			first, n = r.claim()
+		if err := l.oblige(); err != nil {
+			return err
+		}
+		first, n, err := l.next(r)
+		if err != nil {
+			return err
 		}
 		if n == 0 {
 			break
 		}
-		l.deadline.Store(0)
-		if r.Before != nil {
-			r.Before(first, n)
-		}
+		l.watch()
 		if err := l.enqueue(r, g, first, n, l.computes[i%laneComputes]); err != nil {
 			return err
 		}
@@ -121,6 +176,20 @@ func (l *lane) run(r *run) error {
 		errs = append(errs, l.await(r, &l.rings[i]))
 	}
 	return errors.Join(errs...)
+}
+
+// next claims rows, which are ready to be read then; n is 0 when there are none for this lane.
+func (l *lane) next(r *run) (first, n int, err error) {
+	l.deadline.Store(0)
+	if l.session.isStopping() {
+		return 0, 0, nil
+	}
+	err = l.working(r, func() {
+		if first, n = r.claim(); n > 0 && r.Before != nil {
+			r.Before(first, n)
+		}
+	})
+	return first, n, err
 }
 
 // await waits for a ring's chunk, if it has one.
@@ -133,31 +202,32 @@ func (l *lane) await(r *run, g *ring) error {
 		return err
 	}
 	l.deadline.Store(0)
-	first, n := g.first, g.rows
-	g.rows = 0
-	l.session.device.jobRows.Add(uint64(n))
-	r.finished(first)
-	if r.After != nil {
-		r.After(first, n, l.session.device.number)
-	}
-	return nil
+	return l.working(r, func() {
+		first, n := g.first, g.rows
+		g.rows = 0
+		l.session.device.jobRows.Add(uint64(n))
+		r.finished(first)
+		if r.After != nil {
+			r.After(first, n, l.session.device.number)
+		}
+	})
 }
 
 // abandon forgets the chunks that are under way when the lane fails, once the device does not touch them any more.
-func (l *lane) abandon() {
+func (l *lane) abandon(r *run) {
+	if l.working(r, func() {}) != nil {
+		return // the session is being taken apart meanwhile
+	}
 	api := l.session.api
 	l.watch()
 	for _, stream := range l.streams() {
 		_ = api.StreamSynchronize(stream) // an error says that it does nothing any more
 	}
-	select {
-	case <-l.hung: // its caller is gone, and perhaps the memory
-		return
-	default:
-	}
-	for i := range l.rings {
-		l.rings[i].rows = 0
-	}
+	_ = l.working(r, func() { // or its caller is gone, and perhaps the memory
+		for i := range l.rings {
+			l.rings[i].rows = 0
+		}
+	})
 }
 
 func (l *lane) watch() {
@@ -173,7 +243,6 @@ func (l *lane) bark() {
 		return
 	}
 	l.session.hang()
-	l.barked.Do(func() { close(l.hung) })
 }
 
 // enqueue puts a chunk into the streams.
@@ -184,7 +253,7 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 	if r.Table != nil {
 		options.Table = r.Table.rows
 		var err error
-		if table, err = l.table(r.Table); err != nil {
+		if table, err = l.table(r); err != nil {
 			return err
 		}
 	}
@@ -201,8 +270,10 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 		kernels.Scratch: g.scratch.at, kernels.Table: table, kernels.Index: g.index.at,
 	}
 	input, output := r.rowSizes()
-	g.first, g.rows = first, n // from here on the device may touch the job's memory
-	l.watch()
+	// From here on the device may touch the job's memory.
+	if err := l.working(r, func() { g.first, g.rows = first, n }); err != nil {
+		return err
+	}
 	if err := s.api.CopyToDevice(at[kernels.Input], r.Input[first*input:(first+n)*input], l.in); err != nil {
 		return err
 	}
@@ -253,39 +324,69 @@ func (l *lane) grow(b *block, n int) (err error) {
 	return err
 }
 
-// table returns where a table lies on the device, and puts it there first if it is not.
-func (l *lane) table(t *Table) (driver.DevicePtr, error) {
+// table returns where a run's table lies on the device, and puts it there first if it is not.
+func (l *lane) table(r *run) (driver.DevicePtr, error) {
+	t := r.Table
 	if p, ok := l.tables[t]; ok {
 		return p, nil
 	}
 	api := l.session.api
-	p, err := api.MemAlloc(len(t.keys))
+	p, err := api.MemAlloc(t.size)
 	if err != nil {
 		return 0, err
 	}
 	l.tables[t] = p
-	return p, errors.Join(api.CopyToDevice(p, t.keys, l.in), api.StreamSynchronize(l.in))
+	var keys []byte
+	if err := l.working(r, func() { keys = t.keys }); err != nil { // the table may be closed by now
+		return 0, err
+	}
+	return p, errors.Join(api.CopyToDevice(p, keys, l.in), api.StreamSynchronize(l.in))
 }
 
-// forget wipes and frees a table.
+// forget wipes and frees a table. While a job uses the lane, however long, it is done between two chunks.
 func (l *lane) forget(t *Table) error {
-	if !l.acquire() {
-		return errStuck
+	e := errand{table: t, done: make(chan error, 1)}
+	select {
+	case l.turn <- struct{}{}:
+		defer l.release()
+		err, returned := within(closeTime, func() error { return errors.Join(l.session.api.CtxSetCurrent(l.session.context), l.drop(t)) })
+		if !returned {
+			return errStuck
+		}
+		return err
+	case l.errands <- e:
+		select {
+		case err := <-e.done:
+			return err
+		case <-l.session.hung:
+		}
+	case <-l.session.hung:
 	}
-	defer l.release()
+	return errStuck
+}
+
+// oblige runs an errand, if there is one.
+func (l *lane) oblige() error {
+	select {
+	case e := <-l.errands:
+		l.watch()
+		err := l.drop(e.table)
+		e.done <- err
+		return err
+	default:
+		return nil
+	}
+}
+
+// drop wipes and frees a table. The context is current, and the lane the caller's.
+func (l *lane) drop(t *Table) error {
 	p, ok := l.tables[t]
 	if !ok {
 		return nil
 	}
 	delete(l.tables, t)
 	api := l.session.api
-	err, returned := within(closeTime, func() error {
-		return errors.Join(api.CtxSetCurrent(l.session.context), api.MemsetAsync(p, 0, t.size, l.in), api.StreamSynchronize(l.in), api.MemFree(p))
-	})
-	if !returned {
-		return errStuck
-	}
-	return err
+	return errors.Join(api.MemsetAsync(p, 0, t.size, l.in), api.StreamSynchronize(l.in), api.MemFree(p))
 }
 
 func (l *lane) streams() []driver.Stream {

@@ -43,9 +43,11 @@ type session struct {
 	patient  bool                // it runs
 	fault    error
 
+	wiping sync.RWMutex // held for reading by whoever clears a buffer, for writing by whoever clears all of them to free them
+
 	vacated chan struct{} // closed when the session is stopping and no caller touches its memory any more
 	broken  chan struct{} // closed by the first fault
-	hung    chan struct{} // closed when a worker does not come back
+	hung    chan struct{} // closed when a worker, or the lane, does not come back
 }
 
 // A queue is the batches that wait for a worker, of one kind or of the kinds that share it.
@@ -62,21 +64,24 @@ func (s *session) reserve(k *Kind, n int) (Ticket, error) {
 	}
 	if b := s.queues[k.queue].open.Load(); b != nil && b.kind == k {
 		if first, got := b.join(n); got > 0 {
-			s.grown(first, got)
+			s.grown(k, first, got)
 			return Ticket{batch: b, first: first, rows: got}, nil
 		}
 	}
 	return s.start(k, n)
 }
 
-// besideRows is how many rows a batch must have to be run beside another. What a batch costs the CPU, calls of the driver and threads that wake, is then
-// little for each of them. Fewer had better wait for the batch that runs and for the rows that come meanwhile: two small batches side by side
-// would cost twice as much, and be done hardly sooner.
+// besideRows is how many rows a batch must have to be run beside another, unless it is full. What a batch costs the CPU, calls of the driver and threads
+// that wake, is then little for each of them. Fewer had better wait for the batch that runs and for the rows that come meanwhile: two small batches side
+// by side would cost twice as much, and be done hardly sooner.
 const besideRows = 32
 
+// beside is how many rows of a kind make a batch that is run beside others.
+func (k *Kind) beside() int { return min(besideRows, k.capacity) }
+
 // grown wakes a worker when a batch has become large enough to be run beside others.
-func (s *session) grown(first, got int) {
-	if first < besideRows && first+got >= besideRows {
+func (s *session) grown(k *Kind, first, got int) {
+	if first < k.beside() && first+got >= k.beside() {
 		s.wake()
 	}
 }
@@ -100,7 +105,7 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	if b := q.open.Load(); b != nil {
 		if b.kind == k {
 			if first, got := b.join(n); got > 0 {
-				s.grown(first, got)
+				s.grown(k, first, got)
 				return Ticket{batch: b, first: first, rows: got}, nil
 			}
 		}
@@ -164,7 +169,7 @@ func (s *session) tryTake() (b *batch, stopping bool) {
 		if len(q.waiting) == 0 {
 			continue
 		}
-		if b = q.waiting[0]; !s.stopping && s.runs.Load() > 0 && !b.sealed && b.rows() < besideRows {
+		if b = q.waiting[0]; !s.stopping && s.runs.Load() > 0 && !b.sealed && b.rows() < b.kind.beside() {
 			continue
 		}
 		n := copy(q.waiting, q.waiting[1:])
@@ -255,7 +260,7 @@ func (s *session) settleLocked() {
 // recycle takes a batch's buffer back.
 func (s *session) recycle(b *batch) {
 	if b.unwiped.Load() {
-		clear(b.buffer.memory)
+		s.wipeOne(b.buffer)
 	}
 	s.mu.Lock()
 	s.queues[b.kind.queue].buffers--
@@ -315,6 +320,13 @@ func (s *session) hang() {
 	case <-s.hung:
 	default:
 		close(s.hung)
+	}
+}
+
+// awaitWorkers returns when every worker is through with its last batch or has hung as well. Callers' patience may be over long before that.
+func (s *session) awaitWorkers() {
+	for _, w := range s.workers {
+		<-w.gone
 	}
 }
 
@@ -427,7 +439,7 @@ func (s *session) allocate(size, scratch int) error {
 	s.lane = newLane(s)
 	s.undo = append(s.undo, s.lane.free)
 	for range e.config.Workers {
-		w := &worker{launcher: newLauncher(s), filled: make(chan struct{}, 1)}
+		w := &worker{launcher: newLauncher(s), filled: make(chan struct{}, 1), gone: make(chan struct{})}
 		s.undo = append(s.undo, w.free)
 		if err := w.allocate(size, scratch); err != nil {
 			return err
@@ -463,8 +475,20 @@ func (s *session) faultOf() error {
 	return s.fault
 }
 
+// wipeOne clears a buffer, unless the session hangs: its device is reset without waiting for the worker, and takes the memory with it. Then
+// wipe, before the reset, is the last to touch the memory.
+func (s *session) wipeOne(b *buffer) {
+	s.wiping.RLock()
+	defer s.wiping.RUnlock()
+	if !s.isHung() {
+		clear(b.memory)
+	}
+}
+
 // wipe clears the pinned memory.
 func (s *session) wipe() {
+	s.wiping.Lock()
+	defer s.wiping.Unlock()
 	for _, b := range s.buffers {
 		clear(b.memory)
 	}

@@ -37,7 +37,8 @@ func (e *Engine) NewTable(k *Kind, keys []byte) (*Table, error) {
 // Rows returns the number of keys.
 func (t *Table) Rows() int { return t.rows }
 
-// Close wipes the table, here and on the devices. No Job may be using it. Later calls do nothing.
+// Close wipes the table, here and on the devices, for each of which it may wait for the chunk that others' Jobs have there, not for their end. No Job may be
+// using it. Later calls do nothing.
 func (t *Table) Close() (err error) {
 	t.once.Do(func() {
 		for _, d := range t.engine.devices {

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,12 +32,16 @@ type worker struct {
 	watchdog *time.Timer
 	awake    atomic.Bool           // the watchdog will look
 	current  atomic.Pointer[batch] // the one that runs
+
+	gone chan struct{} // closed when the worker has ended, or its watchdog has given it up
+	once sync.Once     // closes it
 }
 
 // work serves batches until the session stops.
 func (w *worker) work() {
 	s := w.session
 	defer s.busy.Done()
+	defer w.leave()
 	w.watchdog = time.AfterFunc(someday, w.bark)
 	defer w.watchdog.Stop()
 	for b := s.take(); b != nil; b = s.take() {
@@ -69,8 +74,12 @@ func (w *worker) serve(b *batch) bool {
 		b.finish(ErrFault)
 		return false
 	}
-	s.device.count(b, started)
-	if !b.finish(nil) {
+	if s.device.isRefused() {
+		err = ErrFault
+	} else {
+		s.device.count(b, started)
+	}
+	if !b.finish(err) {
 		<-b.done
 	}
 	s.retire(b)
@@ -107,7 +116,11 @@ func (w *worker) bark() {
 	}
 	w.session.hang()
 	b.finish(ErrFault)
+	w.leave()
 }
+
+// leave says that nobody need wait for the worker.
+func (w *worker) leave() { w.once.Do(func() { close(w.gone) }) }
 
 // runInContext runs a batch. The goroutine holds a thread for no longer than that: one that keeps its thread for good costs two more switches between
 // threads each time that it waits for work or for callers. The thread goes without a context, or, after an error, ends with the goroutine.

@@ -8,7 +8,8 @@ const MaxKeyGroup = 32
 // GenerateKeysBytes is GenerateKeyBytes for many keys: seeds[i] makes sks[i].
 // It inverts one product of up to MaxKeyGroup secret polynomials instead of
 // each of them, so that keys cost a fraction of what they do one by one, least
-// in multiples of MaxKeyGroup. On an error no key is written.
+// in multiples of MaxKeyGroup. On an error no key is written. seeds[i] may
+// overlap sks[i], but no other key, and no two keys may overlap.
 func (s *Scheme) GenerateKeysBytes(sks, seeds [][]byte) error {
 	if len(sks) != len(seeds) {
 		return fmt.Errorf("ctruprime: %d seeds for %d keys: there must be as many", len(seeds), len(sks))
@@ -36,6 +37,8 @@ type keyGroup struct {
 	dividend [MaxKeyGroup]poly     // each g times the f of the keys before
 	prefix   poly                  // the product of the f so far
 	inverse  poly                  // the inverse of that product
+
+	rejections [MaxKeyGroup][RejectionSize]byte // each z
 
 	// The coins of the keys in lanes, twice coinSize, and the hash that makes them.
 	coins [maxLanes][]byte
@@ -75,6 +78,7 @@ func (k *keyGroup) wipe() {
 	}
 	clear(k.prefix)
 	clear(k.inverse)
+	clear(k.rejections[:])
 	for _, s := range []spectrum{k.a.low, k.a.high, k.b.low, k.b.high, k.c[0], k.c[1], k.c[2]} {
 		clear(s)
 	}
@@ -86,9 +90,13 @@ func (s *Scheme) generateKeys(sks, seeds [][]byte) {
 	defer s.giveBack(w)
 	defer s.giveBackDivision(d)
 	defer s.giveBackGroup(k)
+	// A seed may lie in its key, which generateGroup writes.
+	for i, seed := range seeds {
+		copy(k.rejections[i][:], seed[SeedSize:])
+	}
 	s.generateGroup(sks, seeds, w, d, k)
 	for i, sk := range sks {
-		copy(s.rejectionOf(sk), seeds[i][SeedSize:])
+		copy(s.rejectionOf(sk), k.rejections[i][:])
 	}
 }
 

@@ -24,8 +24,9 @@ var (
 	ErrPrivateKeySize = fmt.Errorf("ctruprime: %w", kem.ErrPrivKeySize)
 
 	// ErrPrivateKey is returned for a packed private key of the right length
-	// that no key packs to: its secret coefficients are out of range, padding
-	// is not zero, or the public key inside it is invalid.
+	// of which a secret coefficient is out of range, padding is not zero, or
+	// the public key inside is invalid. A coefficient in range but of a parity
+	// that no generated key has is not found.
 	ErrPrivateKey = fmt.Errorf("ctruprime: %w: a coefficient is out of range or the padding is not zero", kem.ErrPrivKey)
 
 	// ErrWiped is returned when a private key is used after PrivateKey.Wipe.

@@ -233,6 +233,10 @@ func TestPrivateKeyValidation(t *testing.T) {
 		limit := 4*ref.eta + 1
 		for i := range s.n {
 			sk := bytes.Clone(good)
+			setBits(sk, 4*i, 4, 2*r.below(limit/2+1)) // of one parity,
+			checkPrivateKey(t, s, sk, true)
+			setBits(sk, 4*i, 4, 2*r.below(limit/2+1)+1) // and of the other
+			checkPrivateKey(t, s, sk, true)
 			setBits(sk, 4*i, 4, limit)
 			checkPrivateKey(t, s, sk, true)
 			setBits(sk, 4*i, 4, limit+1+r.below(15-limit))
@@ -254,6 +258,30 @@ func TestPrivateKeyValidation(t *testing.T) {
 		sk = bytes.Clone(good)
 		setBits(s.PublicKeyOf(sk), 13*s.n, 1, 1)
 		checkPrivateKey(t, s, sk, false)
+	})
+}
+
+// TestInvalidKeyIsWiped parses private keys whose secret or public part is invalid.
+func TestInvalidKeyIsWiped(t *testing.T) {
+	r := newRandom(t)
+	forEachLevel(t, func(t *testing.T, s, plain *Scheme) {
+		good, _ := r.newKey(t, plain)
+		for what, at := range map[string]int{"secret": 0, "public": 8 * s.privatePoly} {
+			sk := bytes.Clone(good)
+			setBits(sk, at, 13, 1<<13-1)
+			if _, err := s.parsePrivateKey(sk); !errors.Is(err, ErrPrivateKey) {
+				t.Fatalf("an invalid %s part: error %v", what, err)
+			}
+			if !allZero(sk) {
+				t.Errorf("a key with an invalid %s part is not wiped", what)
+			}
+			sk = bytes.Clone(good)
+			setBits(sk, at, 13, 1<<13-1)
+			given := bytes.Clone(sk)
+			if _, err := s.UnmarshalBinaryPrivateKey(given); !errors.Is(err, ErrPrivateKey) || !bytes.Equal(given, sk) {
+				t.Errorf("an invalid %s part: error %v, or the caller's key has changed", what, err)
+			}
+		}
 	})
 }
 
@@ -450,6 +478,7 @@ func TestScratchIsWiped(t *testing.T) {
 			zero(t, "hashed", allZero(v.hashed))
 			zero(t, "again", allZero(v.again))
 			zero(t, "seed", allZero(v.seed[:]))
+			zero(t, "rejection", allZero(v.rejection[:]))
 			zero(t, "digest", allZero(v.digest[:]))
 			zero(t, "reject", allZero(v.reject[:]))
 		}

@@ -151,8 +151,9 @@ func (s *Scheme) Decapsulate(sk kem.PrivateKey, ct []byte) ([]byte, error) {
 }
 
 // EncapsulateTo is EncapsulateDeterministically into the caller's buffers: ct
-// of CiphertextSize bytes and ss of SharedKeySize. It does not allocate. On an
-// error the buffers are as they were.
+// of CiphertextSize bytes and ss of SharedKeySize, which must not overlap each
+// other but may overlap seed. It does not allocate. On an error the buffers are
+// as they were.
 func (s *Scheme) EncapsulateTo(ct, ss []byte, pk *PublicKey, seed []byte) error {
 	if pk == nil || pk.scheme != s {
 		return ErrTypeMismatch
@@ -167,8 +168,8 @@ func (s *Scheme) EncapsulateTo(ct, ss []byte, pk *PublicKey, seed []byte) error 
 }
 
 // EncapsulateBytes is EncapsulateTo with a packed public key, which it
-// validates. It does not allocate. A key that serves more than once is cheaper
-// parsed.
+// validates and which ct and ss may overlap too. It does not allocate. A key
+// that serves more than once is cheaper parsed.
 func (s *Scheme) EncapsulateBytes(ct, ss, pk, seed []byte) error {
 	if err := s.checkSize(ErrPublicKeySize, len(pk), s.publicKeySize); err != nil {
 		return err
@@ -185,8 +186,8 @@ func (s *Scheme) EncapsulateBytes(ct, ss, pk, seed []byte) error {
 	return nil
 }
 
-// DecapsulateTo is Decapsulate into the caller's buffer of SharedKeySize bytes.
-// It does not allocate.
+// DecapsulateTo is Decapsulate into the caller's buffer of SharedKeySize bytes,
+// which may overlap ct. It does not allocate.
 func (s *Scheme) DecapsulateTo(ss []byte, sk *PrivateKey, ct []byte) error {
 	if sk == nil || sk.scheme != s {
 		return ErrTypeMismatch
@@ -204,7 +205,7 @@ func (s *Scheme) DecapsulateTo(ss []byte, sk *PrivateKey, ct []byte) error {
 }
 
 // DecapsulateBytes is DecapsulateTo with a packed private key, which it
-// validates. It does not allocate.
+// validates and which ss may overlap too. It does not allocate.
 func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 	if err := s.checkSize(ErrPrivateKeySize, len(sk), s.privateKeySize); err != nil {
 		return err
@@ -227,7 +228,8 @@ func (s *Scheme) DecapsulateBytes(ss, sk, ct []byte) error {
 }
 
 // GenerateKeyBytes sets sk, PrivateKeySize bytes, to the packed private key
-// of a seed of 64 bytes as DeriveKeyPair takes. It does not allocate.
+// of a seed of 64 bytes as DeriveKeyPair takes. It does not allocate. The seed
+// may overlap sk, which then overwrites it.
 func (s *Scheme) GenerateKeyBytes(sk, seed []byte) error {
 	if err := s.checkKeyGeneration(sk, seed); err != nil {
 		return err
@@ -248,8 +250,10 @@ func (s *Scheme) generateKey(sk, seed []byte) {
 	w, d := s.borrow(), s.borrowDivision()
 	defer s.giveBack(w)
 	defer s.giveBackDivision(d)
+	// The seed may lie in sk, which generate writes.
+	copy(w.rejection[:], seed[SeedSize:])
 	s.generate(sk, seed[:SeedSize], w, d)
-	copy(s.rejectionOf(sk), seed[SeedSize:])
+	copy(s.rejectionOf(sk), w.rejection[:])
 }
 
 // PublicKeyOf returns the packed public key inside a packed private key: a part
@@ -296,7 +300,8 @@ func (s *Scheme) UnmarshalBinaryPublicKey(data []byte) (kem.PublicKey, error) {
 // UnmarshalBinaryPrivateKey parses and validates a packed private key. The key
 // keeps no reference to data. Whether the public key inside it belongs to the
 // secret polynomial is not checked: with another one every decapsulation
-// yields a rejected key.
+// yields a rejected key. Nor is whether that polynomial is twice another, plus
+// one, as those of generated keys are.
 func (s *Scheme) UnmarshalBinaryPrivateKey(data []byte) (kem.PrivateKey, error) {
 	if err := s.checkSize(ErrPrivateKeySize, len(data), s.privateKeySize); err != nil {
 		return nil, err
@@ -346,15 +351,17 @@ func (s *Scheme) parsePublicKey(packed []byte) (*PublicKey, error) {
 	return pk, nil
 }
 
-// parsePrivateKey keeps packed, which has the right length.
+// parsePrivateKey keeps packed, which has the right length, or wipes it.
 func (s *Scheme) parsePrivateKey(packed []byte) (*PrivateKey, error) {
 	w := s.borrow()
 	defer s.giveBack(w)
 	if !s.unpackPrivatePoly(w.small, packed[:s.privatePoly]) {
+		clear(packed)
 		return nil, ErrPrivateKey
 	}
 	public, err := s.parsePublicKey(append([]byte(nil), s.PublicKeyOf(packed)...))
 	if err != nil {
+		clear(packed)
 		return nil, ErrPrivateKey
 	}
 	sk := &PrivateKey{scheme: s, packed: packed, f: s.newKey(), public: public}

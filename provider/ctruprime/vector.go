@@ -262,3 +262,10 @@ func (v *vectorized) multiplyFull(out, a, b poly, k *keyGroup, w *workspace) {
 	}
 	v.ring.FoldQ3(out, s[0], s[1], s[2])
 }
+
+// halfSecretKey returns the first half of it, which wipe then zeroes.
+func (w *workspace) halfSecretKey() spectrum {
+	half := len(w.secret) / 2
+	w.keyed = max(w.keyed, half)
+	return w.secret[:half]
+}

@@ -8,24 +8,25 @@ import (
 // workspace is the scratch memory of one operation, in one piece for each
 // parameter set. It holds secrets while in use and none in a pool.
 type workspace struct {
-	small   poly     // short coefficients: noise, secrets
-	large   poly     // centred residues modulo q or 2^d
-	public  poly     // a public key that came packed
-	room    spectrum // its transform
-	secret  spectrum // that of a private key, or of another secret
-	product spectrum
-	message []byte // followed by zeros up to its capacity, a multiple of 16
-	words   []byte // the codewords of all that
-	coins   []byte // parameters.sampleSize
-	hashed  []byte // keyIDSize, then a message or z and a ciphertext
-	again   []byte // the re-encrypted ciphertext
-	seed    [EncapsulationSeedSize]byte
-	digest  [64]byte   // a shared key, then the seed of coins
-	reject  [64]byte   // the shared key of a rejected ciphertext, and a rest
-	shake   sha3.SHAKE // the zero value is SHAKE256
-	lanes   laneHash
-	keyed   int      // how much of secret is in use
-	tail    [64]byte // the end of a packed polynomial
+	small     poly     // short coefficients: noise, secrets
+	large     poly     // centred residues modulo q or 2^d
+	public    poly     // a public key that came packed
+	room      spectrum // its transform
+	secret    spectrum // that of a private key, or of another secret
+	product   spectrum
+	message   []byte // followed by zeros up to its capacity, a multiple of 16
+	words     []byte // the codewords of all that
+	coins     []byte // parameters.sampleSize
+	hashed    []byte // keyIDSize, then a message or z and a ciphertext
+	again     []byte // the re-encrypted ciphertext
+	seed      [EncapsulationSeedSize]byte
+	rejection [RejectionSize]byte // the z of a key in the making
+	digest    [64]byte            // a shared key, then the seed of coins
+	reject    [64]byte            // the shared key of a rejected ciphertext, and a rest
+	shake     sha3.SHAKE          // the zero value is SHAKE256
+	lanes     laneHash
+	keyed     int      // how much of secret is in use
+	tail      [64]byte // the end of a packed polynomial
 }
 
 func newWorkspace(p *parameters) *workspace {
@@ -52,13 +53,6 @@ func (w *workspace) secretKey() spectrum {
 	return w.secret
 }
 
-// halfSecretKey returns the first half of it, which wipe then zeroes.
-func (w *workspace) halfSecretKey() spectrum {
-	half := len(w.secret) / 2
-	w.keyed = max(w.keyed, half)
-	return w.secret[:half]
-}
-
 // wipe zeroes everything that is secret.
 func (w *workspace) wipe() {
 	clear(w.small)
@@ -73,6 +67,7 @@ func (w *workspace) wipe() {
 	clear(w.hashed)
 	clear(w.again)
 	clear(w.seed[:])
+	clear(w.rejection[:])
 	clear(w.digest[:])
 	clear(w.reject[:])
 	w.shake.Reset()
