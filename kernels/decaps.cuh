@@ -7,8 +7,8 @@
 //   out      the key, seed_bytes an operation, rows out_stride apart, any alignment
 //   status   0, or 1 for an invalid secret key (or index), whose output row is zero
 //
-// Nothing of the secret key, m', or the outcome of the comparison decides a branch or an address. Whether a secret key is
-// well-formed does end up in the status; it is masked, not branched on.
+// Nothing of a well-formed secret key, m', or the outcome of the comparison decides a branch or an address. Whether a secret
+// key is well-formed is public, as on the CPU: it is told by the status and may be branched on.
 #pragma once
 #include "encaps.cuh"
 
