@@ -83,7 +83,7 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	scripts/cuda-header.sh
 	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
-	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m ./provider
+	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m -run 'TestGPU(EqualsCPU|Bulk|Signer)' ./provider
 
 test-browser: sim ## the live page in Chromium, on the simulated GPU
 	scripts/need.sh chromium=chromium
