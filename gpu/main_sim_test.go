@@ -37,11 +37,8 @@ const never = time.Hour
 // left on any device.
 func simulated(t *testing.T) (*simctl.Sim, Config) {
 	t.Helper()
-	path, err := simctl.Library()
+	sim, path, err := simctl.Fresh(simctl.Library())
 	check(t, err)
-	sim, err := simctl.Open(path)
-	check(t, err)
-	sim.Reset()
 	sim.SetSeed(*seed)
 	t.Cleanup(func() {
 		for device := range simctl.MaxDevices {

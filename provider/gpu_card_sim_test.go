@@ -16,15 +16,10 @@ const onSimulator = true
 // cardConfig returns a configuration for the simulated card.
 func cardConfig(t testing.TB) Config {
 	t.Helper()
-	path, err := simctl.Library()
+	_, path, err := simctl.Fresh(simctl.Library())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := simctl.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim.Reset()
 	return Config{KeyPoolSize: -1, Engine: EngineGPU, Logger: slog.New(slog.DiscardHandler), GPU: GPU{Library: path, Schemes: sets[:1],
 		MaxWait: time.Hour, Hang: time.Hour, Backoff: time.Millisecond}}
 }

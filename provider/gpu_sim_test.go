@@ -29,15 +29,10 @@ func init() {
 // that a test could reach. When the test ends, nothing must be left on it.
 func simulated(t *testing.T) (*simctl.Sim, Config) {
 	t.Helper()
-	path, err := simctl.Library()
+	sim, path, err := simctl.Fresh(simctl.Library())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := simctl.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim.Reset()
 	t.Cleanup(func() {
 		if st := sim.Stats(0); st.Leaks() {
 			t.Errorf("left behind: %+v", st)

@@ -9,13 +9,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/kernels/sim/testkernels"
 	"github.com/ctrutls/ctrutls/provider"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
@@ -64,7 +62,9 @@ func TestHandshakesThroughTrap(t *testing.T) {
 	device := func() provider.DeviceStats { return p.Stats().GPU.Devices[0] }
 	await(t, "the device serves", func() bool { return device().Rows > 5000 })
 	before, byGPU := done.Load(), device().Rows
-	trap(t)
+	if err := testkernels.Trap(0); err != nil {
+		t.Fatal(err)
+	}
 	await(t, "the device has failed", func() bool { return device().Faults > 0 })
 	await(t, "the CPU goes on", func() bool { return done.Load() > before+20_000 })
 	stop.Store(true)
@@ -91,48 +91,4 @@ func handshakeOverPipe(ctx context.Context) error {
 		return err
 	}
 	return <-ended
-}
-
-// trap has a kernel trap in the device's context.
-func trap(t *testing.T) {
-	t.Helper()
-	locked := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the context
-		locked <- launchTrap()
-	}()
-	if err := <-locked; err != nil {
-		t.Fatal(err)
-	}
-}
-
-func launchTrap() error {
-	api, err := driver.Open("")
-	if err != nil {
-		return err
-	}
-	ctx, err := api.PrimaryCtxRetain(0)
-	if err != nil {
-		return err
-	}
-	if err := api.CtxSetCurrent(ctx); err != nil {
-		return err
-	}
-	stream, err := api.StreamCreate(0)
-	if err != nil {
-		return err
-	}
-	m, err := api.ModuleLoad(testkernels.PTX)
-	if err != nil {
-		return err
-	}
-	f, err := api.ModuleFunction(m, "broken_trap")
-	if err != nil {
-		return err
-	}
-	memory, err := api.MemAlloc(256)
-	if err != nil {
-		return err
-	}
-	return api.Launch(f, driver.Shape{Block: driver.Dim{X: 64}}, new(driver.Params).Ptr(memory), stream)
 }

@@ -31,15 +31,10 @@ func init() {
 // place, and checks in the end that nothing is left on the device.
 func registerGPU(t *testing.T, cfg provider.GPU) (*simctl.Sim, *provider.Provider) {
 	t.Helper()
-	path, err := simctl.Library()
+	sim, path, err := simctl.Fresh(simctl.Library())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := simctl.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim.Reset()
 	cfg.Library, cfg.Workers, cfg.Hang, cfg.Backoff = path, 1, time.Hour, time.Millisecond
 	cfg.Schemes = []*ctruprime.Scheme{ctruprime.Scheme761()}
 	p, err := provider.Open(provider.Config{KeyPoolSize: -1, Engine: provider.EngineGPU, GPU: cfg, Logger: slog.New(slog.DiscardHandler)})

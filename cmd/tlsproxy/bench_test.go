@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/comparison"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logtest"
 )
 
 // benchServer is a proxy in a process of its own: its address, its certificate's file
@@ -26,7 +27,7 @@ func benchServer(t *testing.T) (address, ca, pid string) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
 	t.Cleanup(backend.Close)
 	file := files(t, selfSigned(t), "listen: ['127.0.0.1:0']\nbackends: {urls: '"+backend.URL+"'}\n")
-	log := newSyncBuffer()
+	log := new(logtest.Buffer)
 	process := exec.Command(os.Args[0], "run", "-c", file)
 	process.Stderr = log
 	if err := process.Start(); err != nil {
@@ -35,10 +36,10 @@ func benchServer(t *testing.T) (address, ca, pid string) {
 	t.Cleanup(func() {
 		process.Process.Signal(syscall.SIGTERM)
 		if err := process.Wait(); err != nil {
-			t.Errorf("%v: %s", err, &log.text)
+			t.Errorf("%v: %s", err, log)
 		}
 	})
-	return log.find(`msg=listening address=(\S+)`), filepath.Join(filepath.Dir(file), "cert.pem"), strconv.Itoa(process.Process.Pid)
+	return log.Find(`msg=listening address=(\S+)`), filepath.Join(filepath.Dir(file), "cert.pem"), strconv.Itoa(process.Process.Pid)
 }
 
 // TestBench compares groups, full and resumed, and with requests.

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logtest"
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 )
@@ -35,7 +36,7 @@ type browser struct {
 // open starts a demonstration on the simulated GPU, and a browser at its live page.
 func openLive(t *testing.T, sim *simctl.Sim) *browser {
 	t.Helper()
-	log := newSyncBuffer()
+	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
 	status := make(chan int)
 	go func() {
@@ -49,7 +50,7 @@ func openLive(t *testing.T, sim *simctl.Sim) *browser {
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})
-	b := &browser{T: t, base: log.find(`for more load: (http://\S+)/`)}
+	b := &browser{T: t, base: log.Find(`for more load: (http://\S+)/`)}
 
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))...) // the tests may run as root, where Chromium has no sandbox
@@ -141,16 +142,11 @@ const inAll = `.querySelectorAll("td")[1].textContent`
 // TestLivePage looks at the page idle, under the load that its button starts, and
 // after a fault of the GPU: what it shows is what /metrics says.
 func TestLivePage(t *testing.T) {
-	library, err := simctl.Library()
+	sim, library, err := simctl.Fresh(simctl.Library())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Dir(filepath.Dir(library))) // where the demonstration looks for the simulator
-	sim, err := simctl.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim.Reset()
 	sim.SetSensors(0, 12, 41, 90_000)
 	b := openLive(t, sim)
 

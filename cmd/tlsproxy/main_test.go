@@ -31,6 +31,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logtest"
 )
 
 // TestMain lets the test binary be the program: as the demonstration's client,
@@ -242,45 +243,13 @@ func TestDemoErrors(t *testing.T) {
 	}
 }
 
-// syncBuffer is written by one goroutine and searched by another.
-type syncBuffer struct {
-	mu   sync.Mutex
-	more *sync.Cond
-	text bytes.Buffer
-}
-
-func newSyncBuffer() *syncBuffer {
-	b := new(syncBuffer)
-	b.more = sync.NewCond(&b.mu)
-	return b
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.more.Broadcast()
-	return b.text.Write(p)
-}
-
-// find waits for text that matches and returns the first group of the match.
-func (b *syncBuffer) find(pattern string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for {
-		if m := regexp.MustCompile(pattern).FindSubmatch(b.text.Bytes()); m != nil {
-			return string(m[len(m)-1])
-		}
-		b.more.Wait()
-	}
-}
-
 // TestRun serves from a file on two addresses until it is told to stop.
 func TestRun(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
 	defer backend.Close()
 	cert := selfSigned(t)
 	file := files(t, cert, "listen: ['127.0.0.1:0', 'localhost:0']\nbackends: {urls: '"+backend.URL+"'}\nlog: {format: json, requests: true}\n")
-	log := newSyncBuffer()
+	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
 	status := make(chan int)
 	go func() { status <- execute(ctx, []string{"run", "--config", file}, nil, io.Discard, log) }()
@@ -290,8 +259,8 @@ func TestRun(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost",
 		CurvePreferences: groups.Default()}}}
 	defer client.CloseIdleConnections()
-	both := log.find(`(?s)"address":"([^"]+)".*"address":"([^"]+)"`)
-	first := log.find(`"address":"([^"]+)"`)
+	both := log.Find(`(?s)"address":"([^"]+)".*"address":"([^"]+)"`)
+	first := log.Find(`"address":"([^"]+)"`)
 	for _, address := range []string{first, both} {
 		response, err := client.Get("https://" + address + "/")
 		if err != nil {
@@ -304,14 +273,14 @@ func TestRun(t *testing.T) {
 		}
 	}
 	var line map[string]any
-	if err := json.Unmarshal([]byte(log.find(`(?m)^(\{.*"msg":"request".*\})$`)), &line); err != nil || line["group"] != "X25519CTRUPrime761" {
+	if err := json.Unmarshal([]byte(log.Find(`(?m)^(\{.*"msg":"request".*\})$`)), &line); err != nil || line["group"] != "X25519CTRUPrime761" {
 		t.Errorf("%v %v", line, err)
 	}
 	stop()
 	if s := <-status; s != 0 {
 		t.Errorf("status %d", s)
 	}
-	log.find(`"msg":"drained"()`)
+	log.Find(`"msg":"drained"()`)
 
 	// An address that is taken is blamed on its line.
 	taken := backend.Listener.Addr().String()
@@ -327,12 +296,12 @@ func TestAdmin(t *testing.T) {
 	defer backend.Close()
 	cert := selfSigned(t)
 	file := files(t, cert, "listen: '127.0.0.1:0'\nbackends: {urls: '"+backend.URL+"'}\nadmin: {listen: ':0'}\nlog: {format: json}\n")
-	log := newSyncBuffer()
+	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
 	status := make(chan int)
 	go func() { status <- execute(ctx, []string{"run", "--config", file}, nil, io.Discard, log) }()
-	address := log.find(`"msg":"listening","address":"([^"]+)"`)
-	admin := "http://" + log.find(`"msg":"admin listener","address":"([^"]+)"`)
+	address := log.Find(`"msg":"listening","address":"([^"]+)"`)
+	admin := "http://" + log.Find(`"msg":"admin listener","address":"([^"]+)"`)
 
 	roots := x509.NewCertPool()
 	roots.AddCert(cert.Leaf)
@@ -384,13 +353,13 @@ func TestSignals(t *testing.T) {
 	defer backend.Close()
 	file := files(t, selfSigned(t), "listen: ['127.0.0.1:0']\nbackends: {urls: '"+backend.URL+"'}\ntimeouts: {drain: 1h}\n")
 	for _, second := range []bool{false, true} {
-		log := newSyncBuffer()
+		log := new(logtest.Buffer)
 		process := exec.Command(os.Args[0], "run", "-c", file)
 		process.Stderr = log
 		if err := process.Start(); err != nil {
 			t.Fatal(err)
 		}
-		address := log.find(`msg=listening address=(\S+)`)
+		address := log.Find(`msg=listening address=(\S+)`)
 		var client sync.WaitGroup
 		if second { // a request that never ends holds up the draining
 			client.Go(func() {
@@ -402,10 +371,10 @@ func TestSignals(t *testing.T) {
 			<-entered
 		}
 		process.Process.Signal(syscall.SIGHUP)
-		log.find(`msg=reloaded (because=SIGHUP)`)
+		log.Find(`msg=reloaded (because=SIGHUP)`)
 		ended := make(chan error, 1)
 		process.Process.Signal(syscall.SIGTERM)
-		log.find(`msg=draining because="terminated( signal received)?"`)
+		log.Find(`msg=draining because="terminated( signal received)?"`)
 		go func() { ended <- process.Wait() }()
 		if err := untilEnded(process, ended, second); (err != nil) != second {
 			t.Errorf("second signal: %v; the process ended with %v", second, err)
@@ -483,12 +452,12 @@ func TestDemoJSON(t *testing.T) {
 func TestDemoKeep(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	errOut := newSyncBuffer()
+	errOut := new(logtest.Buffer)
 	status := make(chan int)
 	go func() {
 		status <- execute(ctx, []string{"demo", "--keep", "--rounds", "1", "--duration", "1ms", "--concurrency", "1", "--groups", "X25519"}, nil, io.Discard, errOut)
 	}()
-	url := errOut.find(`curl -kv (\S+)`)
+	url := errOut.Find(`curl -kv (\S+)`)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	response, err := client.Get(url)

@@ -11,15 +11,10 @@ import (
 )
 
 func TestMonitor(t *testing.T) {
-	path, err := simctl.TestLibrary()
+	sim, path, err := simctl.Fresh(simctl.TestLibrary())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := simctl.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim.Reset()
 	sim.SetDeviceCount(2)
 	m, err := driver.OpenMonitor(path)
 	if err != nil {

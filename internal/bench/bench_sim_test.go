@@ -27,11 +27,8 @@ func TestMeasurements(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path, err := simctl.Library()
+	sim, path, err := simctl.Fresh(simctl.Library())
 	check(err)
-	sim, err := simctl.Open(path)
-	check(err)
-	sim.Reset()
 	card, err := bench.OpenCard(path, 0)
 	check(err)
 	set, err := kernels.NewSet(761)
@@ -70,11 +67,8 @@ func TestEndToEndOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path, err := simctl.Library()
+	sim, path, err := simctl.Fresh(simctl.Library())
 	check(err)
-	sim, err := simctl.Open(path)
-	check(err)
-	sim.Reset()
 	sim.SetDeviceCount(3)
 	set, err := kernels.NewSet(653)
 	check(err)
@@ -149,11 +143,8 @@ func TestUsePTX(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path, err := simctl.Library()
+	_, path, err := simctl.Fresh(simctl.Library())
 	check(err)
-	sim, err := simctl.Open(path)
-	check(err)
-	sim.Reset()
 	card, err := bench.OpenCard(path, 0)
 	check(err)
 	defer func() { check(card.Close()) }()

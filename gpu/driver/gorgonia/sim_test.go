@@ -17,15 +17,10 @@ import (
 // openSimulator opens the simulator that the tests of this process share.
 func openSimulator(t *testing.T) (driver.API, *simctl.Sim) {
 	t.Helper()
-	path, err := simctl.TestLibrary()
+	sim, path, err := simctl.Fresh(simctl.TestLibrary())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := simctl.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim.Reset()
 	a, err := driver.Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,21 @@ func find(name string) (string, error) {
 	return path, nil
 }
 
+// Fresh opens the simulator whose path Library or TestLibrary has returned, and puts it back to its first state:
+//
+//	sim, path, err := simctl.Fresh(simctl.Library())
+func Fresh(path string, err error) (*Sim, string, error) {
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	s.Reset()
+	return s, path, nil
+}
+
 // Sim is the simulator loaded from one library. Its methods may be called at any time, from any goroutine, whether or
 // not the calling thread has a context. They panic on an argument that makes no sense, such as an unknown device.
 type Sim struct {

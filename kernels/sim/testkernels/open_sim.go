@@ -12,15 +12,10 @@ import (
 // Open opens the simulator with the test kernels, put back to its first state.
 func Open(t testing.TB) (driver.API, *simctl.Sim) {
 	t.Helper()
-	path, err := simctl.TestLibrary()
+	sim, path, err := simctl.Fresh(simctl.TestLibrary())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := simctl.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim.Reset()
 	api, err := driver.Open(path)
 	if err != nil {
 		t.Fatal(err)

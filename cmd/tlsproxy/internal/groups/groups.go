@@ -24,6 +24,14 @@ func ByName(name string) (tls.CurveID, bool) { return tlsext.GroupByName(name) }
 // Name returns a group's name, and its code point in hexadecimal if it has none.
 func Name(id tls.CurveID) string { return tlsext.GroupName(id) }
 
+// Label is Name, and "none" for a handshake without a group.
+func Label(id tls.CurveID) string {
+	if id == 0 {
+		return "none"
+	}
+	return Name(id)
+}
+
 // Names returns the names of several groups.
 func Names(ids []tls.CurveID) []string {
 	names := make([]string, len(ids))

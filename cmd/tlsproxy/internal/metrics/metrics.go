@@ -88,13 +88,6 @@ func orNone(s string) string {
 	return s
 }
 
-func groupLabel(id tls.CurveID) string {
-	if id == 0 {
-		return none
-	}
-	return groups.Name(id)
-}
-
 func versionLabel(v uint16) string {
 	if v == 0 {
 		return none
@@ -104,7 +97,7 @@ func versionLabel(v uint16) string {
 
 // ObserveHandshake counts a handshake.
 func (m *Metrics) ObserveHandshake(e proxy.HandshakeEvent) {
-	group, version, resumed := groupLabel(e.Group), versionLabel(e.Version), strconv.FormatBool(e.Resumed)
+	group, version, resumed := groups.Label(e.Group), versionLabel(e.Version), strconv.FormatBool(e.Resumed)
 	if e.Outcome != proxy.HandshakeDone {
 		m.handshakeFailures.WithLabelValues(string(e.Outcome), alertLabel(e.AlertSent), alertLabel(e.AlertReceived), version, group).Inc()
 		return

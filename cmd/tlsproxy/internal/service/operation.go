@@ -1,7 +1,6 @@
 package service
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -144,7 +143,7 @@ func (s *Service) status() any {
 		status.Listening = append(status.Listening, a.String())
 	}
 	for id, n := range st.Handshakes {
-		status.Handshakes[groupName(id)] += n
+		status.Handshakes[groups.Label(id)] += n
 	}
 	return status
 }
@@ -156,11 +155,4 @@ func (s *Service) poolStatus() map[string][]backend.Status {
 		all[name] = pool.Status()
 	}
 	return all
-}
-
-func groupName(id tls.CurveID) string {
-	if id == 0 {
-		return "none"
-	}
-	return groups.Name(id)
 }

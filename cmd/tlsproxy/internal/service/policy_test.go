@@ -39,8 +39,8 @@ func shared() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) }
 func TestSharedSecrets(t *testing.T) {
 	const rest = "reload: {poll: 0}\n"
 	a, b := install(t, rest, nil), install(t, rest, nil)
-	a.log.wait("listening")
-	b.log.wait("listening")
+	a.log.Take("listening")
+	b.log.Take("listening")
 	cache := shared()
 	if a.resumes(cache) || !a.resumes(cache) {
 		t.Error("a session cannot be resumed where it was made")
@@ -105,7 +105,7 @@ func TestSharedStore(t *testing.T) {
 		t.Error("a session is not resumed without the store")
 	}
 	c := install(t, "reload: {poll: 0}\n", nil, fmt.Sprintf("secrets: %q, store: {url: 'redis://%s/1'}", b.service.current().Config.TLS.Tickets.Secrets, address))
-	c.wantLogged(c.log.wait("listening"), "level=ERROR msg=\"the store of session ticket keys fails")
+	c.wantLogged(c.log.Take("listening"), "level=ERROR msg=\"the store of session ticket keys fails")
 	cache = shared()
 	if c.resumes(cache) || !c.resumes(cache) {
 		t.Error("a proxy that never had the store cannot resume its own sessions")
@@ -126,7 +126,7 @@ func (in *installation) amend(old, new string) {
 // taken up by polling too.
 func TestHostPolicies(t *testing.T) {
 	in := install(t, "", nil)
-	in.log.wait("listening")
+	in.log.Take("listening")
 	own := in.certify("own/own", "a.example")
 	clients := in.certify("clients", "client.example")
 	in.replace("clients.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: clients.Raw}))

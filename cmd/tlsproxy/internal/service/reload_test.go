@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,46 +21,15 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logtest"
 )
-
-// logbook is a log that can be waited on.
-type logbook struct {
-	mu   sync.Mutex
-	more *sync.Cond
-	text bytes.Buffer
-}
-
-func newLogbook() *logbook {
-	l := new(logbook)
-	l.more = sync.NewCond(&l.mu)
-	return l
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.more.Broadcast()
-	return l.text.Write(p)
-}
-
-// wait returns the log once it holds text, and begins a new one.
-func (l *logbook) wait(text string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for !strings.Contains(l.text.String(), text) {
-		l.more.Wait()
-	}
-	all := l.text.String()
-	l.text.Reset()
-	return all
-}
 
 // installation is a folder with a configuration and what it names, and a Service
 // that runs it.
 type installation struct {
 	t       *testing.T
 	dir     string
-	log     *logbook
+	log     *logtest.Buffer
 	service *Service
 	hangups chan os.Signal
 	client  *http.Client // trusts every certificate
@@ -73,7 +41,7 @@ func install(t *testing.T, rest string, change func(*config.Config), tickets ...
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
 	t.Cleanup(backend.Close)
-	in := &installation{t: t, dir: t.TempDir(), log: newLogbook(), hangups: make(chan os.Signal)}
+	in := &installation{t: t, dir: t.TempDir(), log: new(logtest.Buffer), hangups: make(chan os.Signal)}
 	in.certify("a", "a.example")
 	in.certify("b", "b.example")
 	in.configure("backends: {urls: '" + backend.URL + "'}\n" + rest)
@@ -179,7 +147,7 @@ func (in *installation) get() (reused bool) {
 // hangup has the configuration read again and returns what was logged of it.
 func (in *installation) hangup(until string) string {
 	in.hangups <- syscall.SIGHUP
-	return in.log.wait(until)
+	return in.log.Take(until)
 }
 
 func (in *installation) wantLogged(log string, lines ...string) {
@@ -195,7 +163,7 @@ func (in *installation) wantLogged(log string, lines ...string) {
 // makes mistakes. A connection lasts through all of it.
 func TestReloadConfiguration(t *testing.T) {
 	in := install(t, "reload: {poll: 0}\n", nil)
-	in.log.wait("listening")
+	in.log.Take("listening")
 	in.get()
 	backends := fmt.Sprintf("backends: {urls: '%s'}\n", in.service.current().Config.Backends.URLs[0])
 	rest := backends + "reload: {poll: 0}\ntimeouts: {drain: 1s}\nlimits: {streams: 7}\n"
@@ -249,17 +217,17 @@ func TestReloadConfiguration(t *testing.T) {
 func TestReloadByPolling(t *testing.T) {
 	often := func(c *config.Config) { c.Reload.Poll = config.Duration(2 * time.Millisecond) }
 	in := install(t, "", often)
-	in.log.wait("listening")
+	in.log.Take("listening")
 	old := in.served("b.example")
 	renewed := in.certify("a", "a.example")
-	in.wantLogged(in.log.wait("msg=reloaded"), `because="changed files" changes=0 certificates=2 new=1 gone=1`)
+	in.wantLogged(in.log.Take("msg=reloaded"), `because="changed files" changes=0 certificates=2 new=1 gone=1`)
 	if !in.served("a.example").Equal(renewed) || !in.served("b.example").Equal(old) {
 		t.Error("not the certificates wanted")
 	}
 	in.replace("certificates/b.pem", []byte("not PEM"))
-	log := in.log.wait("msg=reloaded")
+	log := in.log.Take("msg=reloaded")
 	in.certify("c", "c.example")
-	log += in.log.wait("msg=reloaded")
+	log += in.log.Take("msg=reloaded")
 	if n := strings.Count(log, "a certificate could not be read"); n != 1 || !strings.Contains(log, "what was read before stays in use") {
 		t.Errorf("told %d times in\n%s", n, log)
 	}
@@ -267,14 +235,14 @@ func TestReloadByPolling(t *testing.T) {
 		t.Error("the certificate that was read before is not in use any more")
 	}
 	again := in.certify("b", "b.example")
-	in.log.wait("msg=reloaded")
+	in.log.Take("msg=reloaded")
 	if !in.served("b.example").Equal(again) {
 		t.Error("the repaired certificate is not in use")
 	}
 
 	in.configure("nonsense\n")
 	in.certify("d", "d.example")
-	if log := in.log.wait("msg=reloaded"); strings.Contains(log, "nonsense") {
+	if log := in.log.Take("msg=reloaded"); strings.Contains(log, "nonsense") {
 		t.Errorf("the configuration was read unasked:\n%s", log)
 	}
 }
@@ -282,12 +250,12 @@ func TestReloadByPolling(t *testing.T) {
 // TestReloadByPollingOfTheConfiguration tells of a mistake once.
 func TestReloadByPollingOfTheConfiguration(t *testing.T) {
 	in := install(t, "reload: {poll: 100ms, configuration: true}\n", nil)
-	in.log.wait("listening")
+	in.log.Take("listening")
 	backends := fmt.Sprintf("backends: {urls: '%s'}\n", in.service.current().Config.Backends.URLs[0])
 	in.configure("nonsense\n")
-	log := in.log.wait("everything stays as it was")
+	log := in.log.Take("everything stays as it was")
 	in.configure(backends + "timeouts: {write: 2m}\n")
-	log += in.log.wait("msg=reloaded")
+	log += in.log.Take("msg=reloaded")
 	if strings.Count(log, "everything stays as it was") != 1 {
 		t.Errorf("told more than once:\n%s", log)
 	}
@@ -297,9 +265,9 @@ func TestReloadByPollingOfTheConfiguration(t *testing.T) {
 // TestReloadByTimer finds what looks the same and is not.
 func TestReloadByTimer(t *testing.T) {
 	in := install(t, "reload: {poll: 0}\n", func(c *config.Config) { c.Reload.Every = config.Duration(5 * time.Millisecond) })
-	in.log.wait("listening")
+	in.log.Take("listening")
 	renewed := in.certify("a", "a.example")
-	in.wantLogged(in.log.wait("msg=reloaded"), "because=reload.every", "new=1 gone=1")
+	in.wantLogged(in.log.Take("msg=reloaded"), "because=reload.every", "new=1 gone=1")
 	if !in.served("a.example").Equal(renewed) {
 		t.Error("the renewed certificate is not served")
 	}
@@ -309,7 +277,7 @@ func TestReloadByTimer(t *testing.T) {
 // time, no handshake and no request fails.
 func TestReloadUnderLoad(t *testing.T) {
 	in := install(t, "reload: {poll: 0}\n", nil)
-	in.log.wait("listening")
+	in.log.Take("listening")
 	backends := fmt.Sprintf("backends: {urls: '%s'}\n", in.service.current().Config.Backends.URLs[0])
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup

@@ -43,8 +43,13 @@ func (k *key) aead(salt []byte) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer clear(own)
-	block, err := aes.NewCipher(own)
+	return sealing(own)
+}
+
+// sealing seals under a key, which it wipes.
+func sealing(key []byte) (cipher.AEAD, error) {
+	defer clear(key)
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package tickets
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -64,12 +63,7 @@ func wrapOf(secret []byte) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer clear(own)
-	block, err := aes.NewCipher(own)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
+	return sealing(own)
 }
 
 func randomKey() (k key) {
