@@ -81,37 +81,6 @@ func (s *Snapshot) Quantile(q float64) float64 {
 	return 0 // not reached
 }
 
-// Since returns what was counted after an earlier Snapshot of the same Histogram.
-func (s *Snapshot) Since(earlier *Snapshot) *Snapshot {
-	d := &Snapshot{Sum: s.Sum - earlier.Sum}
-	for i := range s.counts {
-		d.counts[i] = s.counts[i] - earlier.counts[i]
-		d.Count += d.counts[i]
-	}
-	return d
-}
-
-// Cumulative returns, for ascending bounds, how many values are not above each, in bucket steps: a bound should be one of a bucket.
-func (s *Snapshot) Cumulative(upTo ...float64) []uint64 {
-	result := make([]uint64, len(upTo))
-	below, i := uint64(0), 0
-	for j, bound := range upTo {
-		for ; i < buckets; i++ {
-			first, end := bounds(i)
-			last := end - 1
-			if first >= octave*2 {
-				last = (first + end) / 2 // a bucket counts as its middle
-			}
-			if last > bound {
-				break
-			}
-			below += s.counts[i]
-		}
-		result[j] = below
-	}
-	return result
-}
-
 // A Bucket is how many values were above the bucket before it, and at or below UpTo.
 type Bucket struct {
 	UpTo  float64
