@@ -19,15 +19,6 @@ type Group struct {
 // GroupOf describes id.
 func GroupOf(id tls.CurveID) Group { return Group{id.String(), uint16(id)} }
 
-// GroupsOf describes a list.
-func GroupsOf(ids []tls.CurveID) []Group {
-	var groups []Group
-	for _, id := range ids {
-		groups = append(groups, GroupOf(id))
-	}
-	return groups
-}
-
 // Handshake is what was negotiated on one connection. After a failed handshake
 // its fields hold what was known by then.
 type Handshake struct {
