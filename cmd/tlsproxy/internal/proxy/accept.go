@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 )
 
 // How long to wait before accepting again after an error that passes: twice as
@@ -17,14 +19,14 @@ const (
 )
 
 // accept takes connections from ln until it is closed or fails for good.
-func (s *Server) accept(ln net.Listener) error {
+func (s *Server) accept(ln net.Listener, trust *proxyprotocol.Trust) error {
 	delay := firstAcceptDelay
 	for {
 		raw, err := ln.Accept()
 		switch {
 		case err == nil:
 			delay = firstAcceptDelay
-			s.admit(raw)
+			s.admit(raw, trust)
 		case s.isDraining():
 			return ErrClosed
 		case passes(err):
@@ -60,8 +62,15 @@ func (s *Server) isDraining() bool {
 
 // admit starts a connection's handshake, or sheds the connection if a limit is
 // reached: new ones are turned away rather than all made slow.
-func (s *Server) admit(raw net.Conn) {
-	c := newConn(s, raw)
+func (s *Server) admit(raw net.Conn, trust *proxyprotocol.Trust) {
+	var c *conn
+	if trust == nil {
+		c = newConn(s, raw)
+	} else if c = newFrontConn(s, raw, trust); c == nil {
+		raw.Close()
+		s.noteRefusedFront(raw.RemoteAddr(), errUntrusted.Error())
+		return
+	}
 	limit, value := s.enter(c)
 	if limit == "" {
 		go s.handshake(c)
@@ -93,14 +102,34 @@ func (s *Server) enter(c *conn) (limit string, value int) {
 	case s.handshaking >= limits.Handshakes:
 		s.stats.Shed++
 		return "limits.handshakes", limits.Handshakes
-	case s.sources[c.source] >= limits.HandshakesPerSource:
-		s.stats.Shed++
-		return "limits.handshakes_per_source", limits.HandshakesPerSource
+	}
+	if c.trust == nil {
+		if limit, value := s.takeSource(c); limit != "" {
+			return limit, value
+		}
 	}
 	s.conns[c] = struct{}{}
 	s.handshaking++
-	s.sources[c.source]++
 	s.working.Add(1) // before Shutdown can wait for it: draining is false
+	return "", 0
+}
+
+// enterSource is the part of enter that has to wait for a PROXY header.
+func (s *Server) enterSource(c *conn) (limit string, value int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takeSource(c)
+}
+
+// takeSource takes c into its source's books, or names the limit that is
+// reached; s.mu is held.
+func (s *Server) takeSource(c *conn) (limit string, value int) {
+	if most := c.live.limits.HandshakesPerSource; s.sources[c.source] >= most {
+		s.stats.Shed++
+		return "limits.handshakes_per_source", most
+	}
+	s.sources[c.source]++
+	c.sourced = true
 	return "", 0
 }
 

@@ -4,9 +4,12 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
@@ -18,6 +21,7 @@ type conn struct {
 	server   *Server
 	live     *setup     // that it was accepted under
 	source   netip.Addr // whose share of the handshakes it takes
+	sourced  bool       // and that it takes it; the Server's lock guards it
 	closed   atomic.Bool
 	accepted time.Time
 
@@ -35,6 +39,14 @@ type conn struct {
 	silent       bool          // nothing is sent
 	keeping      bool          // what is read is kept as well
 	kept         []byte
+
+	trust         *proxyprotocol.Trust  // it comes from a proxy in front; nil: from its client
+	front         *proxyprotocol.Header // what that one told; nil: nothing
+	remote, local net.Addr              // that it told; nil: those of the socket
+	ahead         []byte                // read with the header, and not yet by TLS
+
+	clientMu sync.Mutex
+	client   *backend.Client // made when the first backend is told of it
 
 	writeTimeout time.Duration // 0: none
 	writeArmed   atomic.Int64  // when the deadline for writes was last set, in Unix nanoseconds
@@ -77,7 +89,7 @@ func (c *conn) finishHandshake() {
 
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.read(b)
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
 		if c.keeping {
@@ -87,6 +99,18 @@ func (c *conn) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// read begins with what was read along with a PROXY header.
+func (c *conn) read(b []byte) (int, error) {
+	if len(c.ahead) == 0 {
+		return c.Conn.Read(b)
+	}
+	n := copy(b, c.ahead)
+	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+		c.ahead = nil
+	}
+	return n, nil
 }
 
 // Write fails if the client takes no byte for about the write time-out.
@@ -156,6 +180,7 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	err := c.Conn.Close()
+	c.closeBackendClient()
 	c.server.forget(c)
 	return err
 }

@@ -137,13 +137,13 @@ func (x *exchange) errorPage(status int, text string) {
 
 // requestAttrs name a request in the log.
 func (x *exchange) requestAttrs(r *http.Request) []slog.Attr {
-	return []slog.Attr{
+	return append([]slog.Attr{
 		slog.String("remote", r.RemoteAddr),
 		slog.String("proto", r.Proto),
 		slog.String("method", logging.Peer(r.Method, 32)),
 		slog.String("host", logging.Peer(r.Host, maxLoggedName)),
 		slog.String("path", logging.Peer(r.URL.Path, 1024)),
-	}
+	}, connOf(r.Context()).frontAttrs()...)
 }
 
 // Hijack gives the connection to the copying of a protocol that was switched

@@ -19,6 +19,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/internal/panics"
 )
@@ -123,7 +124,11 @@ func (live *setup) hostFor(c *conn, name string) *routing.Host {
 type toPool struct{}
 
 func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
-	return exchangeOf(r.Context()).pool.RoundTrip(r)
+	pool := exchangeOf(r.Context()).pool
+	if pool.Proxy() != proxyprotocol.None {
+		r = r.WithContext(backend.WithClient(r.Context(), connOf(r.Context()).backendClient(r.TLS)))
+	}
+	return pool.RoundTrip(r)
 }
 
 // panicked logs a panic in place of net/http, which would print what was thrown

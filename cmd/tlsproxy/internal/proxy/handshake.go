@@ -31,6 +31,12 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
+	if c.trust != nil {
+		if !s.readFront(c) {
+			return
+		}
+		c.accepted = time.Now() // as far as the client's handshake goes
+	}
 	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
 	defer cancel()
 	t := tls.Server(c, c.live.tls)
@@ -61,8 +67,10 @@ func (s *Server) handshakeDone(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handshaking--
-	if s.sources[c.source]--; s.sources[c.source] == 0 {
-		delete(s.sources, c.source)
+	if c.sourced {
+		if s.sources[c.source]--; s.sources[c.source] == 0 {
+			delete(s.sources, c.source)
+		}
 	}
 	s.noteProgress()
 }
@@ -152,6 +160,7 @@ func (f failure) attrs() []slog.Attr {
 		slog.String("remote", f.conn.RemoteAddr().String()),
 		slog.String("reason", logging.Peer(f.reason(), maxLoggedReason)),
 	}
+	attrs = append(attrs, f.conn.frontAttrs()...)
 	if sent := f.conn.alertSent.Load(); sent > 0 {
 		attrs = append(attrs, slog.String("alert_sent", alertName(uint8(sent-1))))
 	}

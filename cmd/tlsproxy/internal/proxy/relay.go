@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 )
 
 // relay is a client's connection whose bytes go to a backend as they are: those
@@ -21,7 +23,7 @@ type relay struct {
 	conn   *conn
 	client halfCloser // what is read from and written to
 	sni    string
-	group  string // of the TLS that ends here
+	state  *tls.ConnectionState // of the TLS that ends here; nil: none does
 	start  time.Time
 
 	up, down atomic.Int64 // bytes that were taken
@@ -49,7 +51,11 @@ func (r *relay) serve() {
 		s.noteShed(r.conn.RemoteAddr(), "limits.requests", r.conn.live.limits.Requests)
 		return
 	}
-	to, err := r.conn.host.Pool.Dial(s.base, r.conn.RemoteAddr().String())
+	ctx := s.base
+	if r.conn.host.Pool.Proxy() != proxyprotocol.None {
+		ctx = backend.WithClient(ctx, r.conn.backendClient(r.state))
+	}
+	to, err := r.conn.host.Pool.Dial(ctx, r.conn.RemoteAddr().String())
 	if err != nil {
 		r.failed(err)
 		return
@@ -106,10 +112,10 @@ func (r *relay) attrs() []slog.Attr {
 		slog.String("mode", string(r.conn.host.Mode)),
 		slog.String("sni", logging.Peer(r.sni, maxLoggedName)),
 	}
-	if r.group != "" {
-		attrs = append(attrs, slog.String("group", r.group))
+	if r.state != nil {
+		attrs = append(attrs, slog.String("group", groups.Name(r.state.CurveID)))
 	}
-	return attrs
+	return append(attrs, r.conn.frontAttrs()...)
 }
 
 // log writes the access log's line.
@@ -127,7 +133,7 @@ func (r *relay) log(name string) {
 
 // relayTLS serves the bytes within a client's TLS.
 func (s *Server) relayTLS(c *conn, t halfCloser, state tls.ConnectionState) {
-	s.startRelay(&relay{conn: c, client: t, sni: state.ServerName, group: groups.Name(state.CurveID)})
+	s.startRelay(&relay{conn: c, client: t, sni: state.ServerName, state: &state})
 }
 
 // relayWhole serves a client's TLS itself, from its ClientHello on.
