@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
@@ -16,6 +18,7 @@ import (
 type conn struct {
 	net.Conn
 	server   *Server
+	number   uint64     // from 1 on
 	live     *setup     // that it was accepted under
 	source   netip.Addr // whose share of the handshakes it takes
 	closed   atomic.Bool
@@ -26,6 +29,9 @@ type conn struct {
 	established atomic.Bool                         // the handshake is done
 	atFault     atomic.Bool                         // our key exchange failed
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
+
+	keyExchange groups.KeyExchange // with a group of ours; set within the handshake
+	handshook   time.Duration      // how long the handshake took, once it is done
 
 	host         *routing.Host // found by the ClientHello; nil before that
 	sni          string        // that the ClientHello asks for
@@ -43,7 +49,7 @@ type conn struct {
 
 func newConn(s *Server, raw net.Conn) *conn {
 	live := s.live.Load()
-	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
+	return &conn{Conn: raw, server: s, number: s.accepted.Add(1), live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
 }
 
@@ -67,10 +73,23 @@ func sourceOf(a net.Addr) netip.Addr {
 
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
 
-func (c *conn) sawFault() { c.atFault.Store(true) }
+func (c *conn) sawKeyExchange(e groups.KeyExchange) {
+	c.keyExchange = e
+	if e.Fault {
+		c.atFault.Store(true)
+	}
+}
 
-// finishHandshake lets go of what was noted for the log.
+// client describes the connection for the access log; state is nil where TLS is
+// passed through.
+func (c *conn) client(state *tls.ConnectionState) accesslog.Client {
+	return accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
+		Handshake: c.handshook, Queue: c.keyExchange.Queue, Batch: c.keyExchange.Batch}
+}
+
+// finishHandshake lets go of what was noted in case that the handshake fails.
 func (c *conn) finishHandshake() {
+	c.handshook = time.Since(c.accepted)
 	c.established.Store(true)
 	c.hello.Store(nil)
 }

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
@@ -19,12 +19,13 @@ import (
 type relay struct {
 	server *Server
 	conn   *conn
-	client halfCloser // what is read from and written to
-	sni    string
-	group  string // of the TLS that ends here
+	client halfCloser           // what is read from and written to
+	tls    *tls.ConnectionState // of the TLS that ends here; nil: none does
 	start  time.Time
 
-	up, down atomic.Int64 // bytes that were taken
+	backend   string        // "": none yet
+	connected time.Duration // how long that took
+	up, down  atomic.Int64  // bytes that were taken
 }
 
 // halfCloser is a connection whose directions end one by one.
@@ -49,14 +50,18 @@ func (r *relay) serve() {
 		s.noteShed(r.conn.RemoteAddr(), "limits.requests", r.conn.live.limits.Requests)
 		return
 	}
+	if level, ok := s.accessLevel(); ok {
+		defer func() { r.record().Log(s.log, level) }()
+	}
 	to, err := r.conn.host.Pool.Dial(s.base, r.conn.RemoteAddr().String())
+	r.connected = time.Since(r.start)
 	if err != nil {
 		r.failed(err)
 		return
 	}
 	defer to.Close()
+	r.backend = to.Backend()
 	r.between(to)
-	r.log(to.Backend())
 }
 
 // failed tells of a connection that no backend took.
@@ -65,7 +70,7 @@ func (r *relay) failed(err error) {
 		return // cut
 	}
 	r.server.limiters.backends.Log(slog.LevelWarn, "no backend took a connection", func() []slog.Attr {
-		return append(r.attrs(), slog.String("err", logging.Peer(err.Error(), 512)))
+		return append(r.record().Identify(), slog.String("err", logging.Peer(err.Error(), 512)))
 	})
 }
 
@@ -100,44 +105,24 @@ func (r *relay) copy(dst, src halfCloser, taken *atomic.Int64, ends ...halfClose
 	}
 }
 
-func (r *relay) attrs() []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("remote", r.conn.RemoteAddr().String()),
-		slog.String("mode", string(r.conn.host.Mode)),
-		slog.String("sni", logging.Peer(r.sni, maxLoggedName)),
-	}
-	if r.group != "" {
-		attrs = append(attrs, slog.String("group", r.group))
-	}
-	return attrs
-}
-
-// log writes the access log's line.
-func (r *relay) log(name string) {
-	level, ok := r.server.accessLevel()
-	if !ok {
-		return
-	}
-	r.server.log.LogAttrs(context.Background(), level, "connection", append(r.attrs(),
-		slog.String("backend", name),
-		slog.Int64("bytes_up", r.up.Load()),
-		slog.Int64("bytes_down", r.down.Load()),
-		slog.Duration("duration", time.Since(r.start)))...)
+// record describes the connection for the log.
+func (r *relay) record() *accesslog.Connection {
+	return &accesslog.Connection{Client: r.conn.client(r.tls), Mode: string(r.conn.host.Mode), Pool: r.conn.host.Pool.Name(), Backend: r.backend,
+		Received: r.up.Load(), Sent: r.down.Load(), Duration: time.Since(r.start), Connected: r.connected}
 }
 
 // relayTLS serves the bytes within a client's TLS.
 func (s *Server) relayTLS(c *conn, t halfCloser, state tls.ConnectionState) {
-	s.startRelay(&relay{conn: c, client: t, sni: state.ServerName, group: groups.Name(state.CurveID)})
+	s.startRelay(&relay{conn: c, client: t, tls: &state})
 }
 
 // relayWhole serves a client's TLS itself, from its ClientHello on.
 func (s *Server) relayWhole(c *conn) {
-	sni := c.hello.Load().ServerName
 	first := c.kept
 	c.forgetHello()
 	c.silent = false
 	c.finishHandshake()
-	s.startRelay(&relay{conn: c, client: &unread{c, first}, sni: sni})
+	s.startRelay(&relay{conn: c, client: &unread{c, first}})
 }
 
 func (s *Server) startRelay(r *relay) {

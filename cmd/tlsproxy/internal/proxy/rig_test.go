@@ -150,6 +150,7 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	r.pools = map[string]*backend.Pool{}
 	for _, name := range append(slices.Collect(maps.Keys(c.Pools)), config.DefaultPool) {
 		of := o
+		of.Name = name
 		if p, ok := c.Pools[name]; ok {
 			of.URLs = nil
 			for _, u := range p.URLs {

@@ -56,6 +56,7 @@ type Server struct {
 	log      *slog.Logger
 	limiters limiters
 	observer Observer
+	accepted atomic.Uint64 // connections, for their numbers
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http

@@ -107,27 +107,27 @@ func canonical(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// PoolFor returns the pool for a request's path, whose percent-encoding is
-// undone: that of the longest route that covers it.
-func (h *Host) PoolFor(requested string) *backend.Pool {
+// Route returns the longest route that covers a request's path, whose
+// percent-encoding is undone, and its pool; "" and the Host's pool if none does.
+func (h *Host) Route(requested string) (route string, pool *backend.Pool) {
 	if len(h.routes) == 0 {
-		return h.Pool
+		return "", h.Pool
 	}
 	p := clean(requested)
 	if pool := h.routes[p]; pool != nil {
-		return pool
+		return p, pool
 	}
 	for {
 		slash := strings.LastIndexByte(p, '/')
 		if slash < 0 {
-			return h.Pool
+			return "", h.Pool
 		}
 		if pool := h.routes[p[:slash+1]]; pool != nil {
-			return pool
+			return p[:slash+1], pool
 		}
 		p = p[:slash]
 		if pool := h.routes[p]; pool != nil {
-			return pool
+			return p, pool
 		}
 	}
 }
