@@ -78,6 +78,7 @@ func (c *conn) finishHandshake() {
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	c.server.received.Add(uint64(n))
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
 		if c.keeping {
@@ -99,7 +100,9 @@ func (c *conn) Write(b []byte) (int, error) {
 		c.noteAlert(b)
 	}
 	c.armWrite()
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	c.server.sent.Add(uint64(n))
+	return n, err
 }
 
 // armWrite moves the deadline for writes on. It does so once in a quarter of
