@@ -153,7 +153,7 @@ fuzz: ## each fuzz target for a short while
 
 bench: ## the KEM against ML-KEM in one run, as ratios by benchstat
 	@mkdir -p build
-	$(GO) test -run '^$$' -bench Ratios -benchtime 1x -count 6 ./provider/ctruprime | tee build/bench.txt
+	$(GO) test -run '^$$' -bench Ratios -benchtime 1x -count 6 ./internal/bench/kem | tee build/bench.txt
 	$(TOOL) benchstat build/bench.txt
 
 clean: ## remove what was built

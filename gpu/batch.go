@@ -185,7 +185,9 @@ func (t *Ticket) Status(i int) (status uint64) {
 
 // Times returns when the rows' batch began to run, and how long it then took until its results were there: from pinned memory to pinned memory. It is
 // known after Wait has returned nil.
-func (t *Ticket) Times() (started time.Time, took time.Duration) { return t.batch.started, t.batch.took }
+func (t *Ticket) Times() (started time.Time, took time.Duration) {
+	return t.batch.started, t.batch.took
+}
 
 // Device returns the number of the device that the rows are on.
 func (t *Ticket) Device() int { return t.batch.session.device.number }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"crypto/tls"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/build"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/internal/histogram"
@@ -41,7 +43,7 @@ func (m *Metrics) HandshakeLatency() *histogram.Snapshot { return m.latency.Snap
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		handshakes: counters("handshakes_total", "TLS handshakes that succeeded, by version, key exchange group, and whether they resumed a session.",
+		handshakes: counters("handshakes_total", "TLS handshakes that succeeded, by TLS version, key exchange group, and whether they resumed a session.",
 			"version", "group", "resumed"),
 		handshakeFailures: counters("handshake_failures_total",
 			"TLS handshakes that failed, by outcome, by the alert that was sent or received (none: without one that was seen), and by the version and group agreed on so far. "+
@@ -54,9 +56,16 @@ func New() *Metrics {
 		responseBytes: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "response_body_bytes_total",
 			Help: "Bytes of answers' bodies, upgraded connections left out."}),
 	}
-	m.registry.MustRegister(m.handshakes, m.handshakeFailures, m.handshakeDuration, m.shed, m.requests, m.requestDuration, m.responseBytes,
+	m.registry.MustRegister(buildInfo(), m.handshakes, m.handshakeFailures, m.handshakeDuration, m.shed, m.requests, m.requestDuration, m.responseBytes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// buildInfo is about the program itself.
+func buildInfo() prometheus.Collector {
+	labels := prometheus.Labels{"version": build.Version(), "commit": build.Commit(), "goversion": runtime.Version(), "hook": strconv.FormatBool(groups.HookPresent())}
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", ConstLabels: labels,
+		Help: "1, for the program's version, the commit that it was built from, the Go release, and whether the hook in crypto/tls is there."}, func() float64 { return 1 })
 }
 
 // Gatherer gives the metrics as they stand.

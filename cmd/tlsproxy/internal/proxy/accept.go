@@ -98,6 +98,8 @@ func (s *Server) enter(c *conn) (limit string, value int) {
 		return "limits.handshakes_per_source", limits.HandshakesPerSource
 	}
 	s.conns[c] = struct{}{}
+	s.stats.Accepted++
+	c.number = s.stats.Accepted
 	s.handshaking++
 	s.sources[c.source]++
 	s.working.Add(1) // before Shutdown can wait for it: draining is false

@@ -18,7 +18,7 @@ import (
 type conn struct {
 	net.Conn
 	server   *Server
-	number   uint64     // from 1 on
+	number   uint64     // from 1 on, once it is admitted
 	live     *setup     // that it was accepted under
 	source   netip.Addr // whose share of the handshakes it takes
 	closed   atomic.Bool
@@ -49,7 +49,7 @@ type conn struct {
 
 func newConn(s *Server, raw net.Conn) *conn {
 	live := s.live.Load()
-	return &conn{Conn: raw, server: s, number: s.accepted.Add(1), live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
+	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
 }
 
@@ -97,6 +97,7 @@ func (c *conn) finishHandshake() {
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	c.server.received.Add(uint64(n))
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
 		if c.keeping {
@@ -118,7 +119,9 @@ func (c *conn) Write(b []byte) (int, error) {
 		c.noteAlert(b)
 	}
 	c.armWrite()
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	c.server.sent.Add(uint64(n))
+	return n, err
 }
 
 // armWrite moves the deadline for writes on. It does so once in a quarter of

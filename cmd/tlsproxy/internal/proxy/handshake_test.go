@@ -559,7 +559,7 @@ func TestConnectionLimits(t *testing.T) {
 		if again := dial(); shed(again) {
 			t.Error("a free place was not given away")
 		}
-		if st := r.server.Stats(); st.Shed != 2 || st.Open != 2 {
+		if st := r.server.Stats(); st.Shed != 2 || st.Open != 2 || st.Accepted != 4 || st.Handshaking != 2 {
 			t.Errorf("%+v", st)
 		}
 	})

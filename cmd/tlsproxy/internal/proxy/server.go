@@ -56,12 +56,13 @@ type Server struct {
 	log      *slog.Logger
 	limiters limiters
 	observer Observer
-	accepted atomic.Uint64 // connections, for their numbers
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
 	base  context.Context // of all requests and handshakes
 	cut   context.CancelFunc
+
+	received, sent atomic.Uint64 // bytes, from and to clients
 
 	working sync.WaitGroup // handshakes and requests, tunnels included
 
@@ -83,12 +84,18 @@ type limiters struct {
 	handshakes, shed, backends, server *logging.Limiter
 }
 
-// Stats is a snapshot of a Server's counters. But for Open they only grow.
+// Stats is a snapshot of a Server's counters. But for Open, Handshaking and
+// Underway they only grow.
 type Stats struct {
-	Open       int                    // connections, those in their handshake included
-	Handshakes map[tls.CurveID]uint64 // finished, by group; 0 is a handshake without one
-	Failed     uint64                 // handshakes
-	Shed       uint64                 // connections closed at once because of a limit
+	Open        int                    // connections, those in their handshake included
+	Handshaking int                    // connections that are in their handshake
+	Underway    int                    // requests, connections in mode tcp or passthrough included
+	Accepted    uint64                 // connections, those shed not included
+	Received    uint64                 // bytes from clients, as they were on the wire
+	Sent        uint64                 // bytes to clients, the same
+	Handshakes  map[tls.CurveID]uint64 // finished, by group; 0 is a handshake without one
+	Failed      uint64                 // handshakes
+	Shed        uint64                 // connections closed at once because of a limit
 }
 
 // New returns a Server that is ready for Serve. Call Shutdown in the end.
@@ -325,7 +332,8 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
-	st.Open = len(s.conns)
+	st.Open, st.Handshaking, st.Underway = len(s.conns), s.handshaking, s.requests
+	st.Received, st.Sent = s.received.Load(), s.sent.Load()
 	st.Handshakes = make(map[tls.CurveID]uint64, len(s.stats.Handshakes))
 	for id, n := range s.stats.Handshakes {
 		st.Handshakes[id] = n
