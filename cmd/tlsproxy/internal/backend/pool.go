@@ -168,7 +168,7 @@ const (
 // error, or whatever kept the answer from coming.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.budget.earn()
-	body := newRetryBody(r.Body)
+	body := newRetryBody(r)
 	defer body.settle()
 	var key uint64
 	if p.options.Balance == Hash {

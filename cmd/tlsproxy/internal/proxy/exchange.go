@@ -26,6 +26,7 @@ type exchange struct {
 	server  *Server
 	start   time.Time
 	body    *requestBody // nil if the request has none
+	http1   bool
 
 	streamTimeout time.Duration // of a write to an HTTP/2 stream; 0: none
 	tunnelTimeout time.Duration // without traffic once the connection is upgraded; 0: none
@@ -47,7 +48,7 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), tunnelTimeout: time.Duration(timeouts.Tunnel)}
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
 	}
@@ -78,10 +79,18 @@ const streamBuffer = 4 << 10
 // Unwrap lets http.ResponseController reach the writer beneath.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader notes the status.
+// WriteHeader notes the status. A backend may answer before it has all of the
+// request: net/http would read the rest itself before it sends the answer's header,
+// away from the backend, and close the body under the transport that sends it
+// there. The connection then serves no other request: the rest may never come, and
+// what comes instead must not be taken for the next one.
 func (x *exchange) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		x.status = status
+		if x.body != nil && x.http1 && !x.body.read() {
+			x.control.EnableFullDuplex()
+			x.Header().Set("Connection", "close")
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
@@ -89,7 +98,7 @@ func (x *exchange) WriteHeader(status int) {
 // Write counts the bytes.
 func (x *exchange) Write(b []byte) (int, error) {
 	if x.status == 0 {
-		x.status = http.StatusOK
+		x.WriteHeader(http.StatusOK)
 	}
 	if x.buffered += len(b); x.buffered > streamBuffer {
 		x.buffered = streamBuffer // at most, and the next write cannot be sure of room
@@ -131,7 +140,8 @@ func (x *exchange) errorPage(status int, text string) {
 	h := x.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	x.WriteHeader(status)
+	x.status = status
+	x.ResponseWriter.WriteHeader(status) // net/http reads what is left of the body, within bounds
 	fmt.Fprintf(x, "%d %s\n%s\n", status, http.StatusText(status), text)
 }
 
@@ -226,6 +236,13 @@ func (b *requestBody) disarm(err error) {
 		b.deadline = time.Time{}
 		b.control.SetReadDeadline(time.Time{})
 	}
+}
+
+// read reports whether the body was read to its end.
+func (b *requestBody) read() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended
 }
 
 // timedOut reports whether the body was waited for until the deadline, also if
