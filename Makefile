@@ -62,9 +62,10 @@ test-oracle: ## the scheme against the independent Python model
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
 
-test-programs: ## with curl and openssl against the proxy, and nginx behind it
-	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light
+test-programs: ## with curl, openssl and nginx; completion in shells, manual pages in groff
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh fish=fish groff=groff
 	$(GOTLS) test -tags programs ./interop
+	$(GOTLS) test -tags programs -run 'InShells|InFish|InGroff' ./cmd/tlsproxy
 
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
 	scripts/need.sh g++=g++ objcopy=binutils
