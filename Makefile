@@ -23,7 +23,7 @@ ORACLE ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-browser test-gorgonia \
-        test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
+        test-prometheus test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,8 +42,9 @@ check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/acme && CGO_ENABLED=0 $(GO) test ./...
+	cd deploy/prometheus && CGO_ENABLED=0 $(GO) test -count=1 ./... # what it reads outside of its module go test does not see change
 
-test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser ## every test that needs no GPU
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser test-prometheus ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -89,6 +90,10 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 test-browser: sim ## the live page in Chromium, on the simulated GPU
 	scripts/need.sh chromium=chromium
 	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run TestLivePage -timeout 10m ./cmd/tlsproxy
+
+test-prometheus: ## the alert rules, by promtool
+	promtool=$$(scripts/promtool.sh build/.promtool) && $$promtool check rules deploy/prometheus/alerts.yaml && \
+		$$promtool test rules deploy/prometheus/alerts_test.yaml
 
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
@@ -147,6 +152,7 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	$(GOTLS) vet -tags "sim browser" ./cmd/tlsproxy && $(TOOL) staticcheck -tags "sim browser" ./cmd/tlsproxy
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd interop/acme && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
+	cd deploy/prometheus && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
 fuzz: ## each fuzz target for a short while
