@@ -100,7 +100,9 @@ func TestHandshakeRate(t *testing.T) {
 		g, end := newThrong(t, func(c *config.Config) {
 			c.Limits.HandshakeRatePerSource, c.Limits.HandshakeBurstPerSource = 2, 4
 		})
-		same := func(n int) []string { return strings.Split(strings.Repeat("[2001:db8::1]:1 ", n-1)+"[2001:db8::2]:1", " ") }
+		same := func(n int) []string {
+			return strings.Split(strings.Repeat("[2001:db8::1]:1 ", n-1)+"[2001:db8::2]:1", " ")
+		}
 		g.wants(false, same(4)...)
 		g.wants(true, same(2)...)
 		if line := g.log.wait("connection shed"); !strings.Contains(line, "limit=limits.handshake_rate_per_source value=2") {
