@@ -50,7 +50,7 @@ func New() *Metrics {
 				"Clients that leave without a word are not counted.",
 			"outcome", "alert_sent", "alert_received", "version", "group"),
 		handshakeDuration: histograms("handshake_duration_seconds", "Time from accepting a connection to the end of its TLS handshake, for those that succeeded.", handshakeBuckets, "group", "resumed"),
-		shed:              counters("connections_shed_total", "Connections closed when they were accepted, by the limit that was reached.", "limit"),
+		shed:              counters("connections_shed_total", "Connections closed because of a limit, at accept or at their ClientHello, by the limit.", "limit"),
 		requests:          counters("requests_total", "Requests, by protocol and class of the answer's status (aborted: no answer was begun).", "protocol", "code"),
 		requestDuration:   histograms("request_duration_seconds", "Time from a request's header to the end of its answer, upgraded connections left out.", requestBuckets, "protocol"),
 		responseBytes: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "response_body_bytes_total",

@@ -20,7 +20,9 @@ type conn struct {
 	server   *Server
 	number   uint64     // from 1 on, once it is admitted
 	live     *setup     // that it was accepted under
-	source   netip.Addr // whose share of the handshakes it takes
+	source   netip.Addr // whose share of connections and handshakes it takes
+	sourced  bool       // and that it takes it; the Server's lock guards this and hosted
+	hosted   bool       // it takes a share of its host's connections
 	closed   atomic.Bool
 	accepted time.Time
 
@@ -51,24 +53,6 @@ func newConn(s *Server, raw net.Conn) *conn {
 	live := s.live.Load()
 	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
-}
-
-// sourceOf is a client's address without its port; of IPv6 only the first 64
-// bits, as one client can have all the others. It is the zero Addr for addresses
-// of no known form.
-func sourceOf(a net.Addr) netip.Addr {
-	var at netip.AddrPort
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		at = tcp.AddrPort()
-	} else {
-		at, _ = netip.ParseAddrPort(a.String())
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		network, _ := ip.Prefix(64)
-		ip = network.Addr()
-	}
-	return ip
 }
 
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }

@@ -83,6 +83,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusServiceUnavailable, "Too many requests are under way.")
 		return
 	}
+	if len(r.RequestURI) > int(h.live.limits.URLBytes) {
+		x.errorPage(http.StatusRequestURITooLong, "The request's path and query are too long.")
+		return
+	}
 	if r.Method == http.MethodConnect {
 		x.errorPage(http.StatusNotImplemented, "This is a reverse proxy: it opens no tunnels.")
 		return

@@ -61,9 +61,9 @@ func (s *Server) handshake(c *conn) {
 func (s *Server) handshakeDone(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handshaking--
-	if s.sources[c.source]--; s.sources[c.source] == 0 {
-		delete(s.sources, c.source)
+	s.books.handshaking--
+	if c.sourced {
+		s.books.leaveSource(c.source, 0, 1)
 	}
 	s.noteProgress()
 }
@@ -80,6 +80,11 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	answerPlainHTTP(err)
 	state := t.ConnectionState()
 	c.Close()
+	var full *shedError
+	if errors.As(err, &full) {
+		s.noteShed(c, full.over)
+		return
+	}
 	f := failure{err: err, conn: c, state: state, timeout: time.Duration(c.live.timeouts.Handshake)}
 	if f.silent() {
 		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())

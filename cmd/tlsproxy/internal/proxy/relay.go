@@ -44,10 +44,7 @@ func (r *relay) serve() {
 	}
 	defer s.endRequest()
 	if over {
-		s.mu.Lock()
-		s.stats.Shed++
-		s.mu.Unlock()
-		s.noteShed(r.conn.RemoteAddr(), "limits.requests", r.conn.live.limits.Requests)
+		s.noteShed(r.conn, excess{"limits.requests", r.conn.live.limits.Requests})
 		return
 	}
 	if level, ok := s.accessLevel(); ok {

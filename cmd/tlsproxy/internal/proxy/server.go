@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,17 +65,16 @@ type Server struct {
 
 	working sync.WaitGroup // handshakes and requests, tunnels included
 
-	mu          sync.Mutex
-	draining    bool // no new connections
-	cutting     bool // no new requests either
-	listeners   map[net.Listener]struct{}
-	conns       map[*conn]struct{} // from accept to close
-	handshaking int
-	sources     map[netip.Addr]int // those in their handshake, by source
-	requests    int
-	settled     chan struct{} // closed when draining and no handshake is left
-	empty       chan struct{} // closed when draining and no connection is left
-	stats       Stats
+	mu        sync.Mutex
+	draining  bool // no new connections
+	cutting   bool // no new requests either
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{} // from accept to close
+	books     books
+	requests  int
+	settled   chan struct{} // closed when draining and no handshake is left
+	empty     chan struct{} // closed when draining and no connection is left
+	stats     Stats
 }
 
 // limiters keep one kind of line each from flooding the log.
@@ -120,7 +118,7 @@ func New(o Options) *Server {
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
-		sources:   map[netip.Addr]int{},
+		books:     newBooks(o.Config.Limits.Sources),
 		settled:   make(chan struct{}),
 		empty:     make(chan struct{}),
 		stats:     Stats{Handshakes: map[tls.CurveID]uint64{}},
@@ -289,7 +287,7 @@ func (s *Server) noteProgress() {
 	if !s.draining {
 		return
 	}
-	if s.handshaking == 0 {
+	if s.books.handshaking == 0 {
 		closeOnce(s.settled)
 	}
 	if len(s.conns) == 0 {
@@ -332,7 +330,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
-	st.Open, st.Handshaking, st.Underway = len(s.conns), s.handshaking, s.requests
+	st.Open, st.Handshaking, st.Underway = len(s.conns), s.books.handshaking, s.requests
 	st.Received, st.Sent = s.received.Load(), s.sent.Load()
 	st.Handshakes = make(map[tls.CurveID]uint64, len(s.stats.Handshakes))
 	for id, n := range s.stats.Handshakes {

@@ -20,10 +20,12 @@ type Table struct {
 
 // Host is what happens to the connections for some names.
 type Host struct {
-	Index  int // of its entry in the configuration's hosts; -1: none, names that are unknown
-	Mode   config.Mode
-	Pool   *backend.Pool // of requests beneath no route, and of connections
-	routes map[string]*backend.Pool
+	Index       int    // of its entry in the configuration's hosts; -1: none, names that are unknown
+	Name        string // the first of its names
+	Mode        config.Mode
+	Pool        *backend.Pool // of requests beneath no route, and of connections
+	Connections int           // at most; 0: no bound
+	routes      map[string]*backend.Pool
 }
 
 // New makes a Table of a configuration that was checked, and of its pools by
@@ -41,7 +43,7 @@ func New(c *config.Config, pools map[string]*backend.Pool) (*Table, error) {
 		}
 	}
 	if t.rest == nil && c.UnknownHost == config.UnknownHostDefault {
-		h, err := newHost(-1, config.Host{Mode: config.ModeHTTP, Pool: config.DefaultPool}, pools)
+		h, err := newHost(-1, config.Host{Names: []config.HostName{config.AnyHost}, Mode: config.ModeHTTP, Pool: config.DefaultPool}, pools)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +54,8 @@ func New(c *config.Config, pools map[string]*backend.Pool) (*Table, error) {
 }
 
 func newHost(index int, entry config.Host, pools map[string]*backend.Pool) (*Host, error) {
-	h := &Host{Index: index, Mode: entry.Mode, Pool: pools[entry.Pool], routes: make(map[string]*backend.Pool, len(entry.Routes))}
+	h := &Host{Index: index, Name: string(entry.Names[0]), Mode: entry.Mode, Pool: pools[entry.Pool], Connections: entry.Limits.Connections,
+		routes: make(map[string]*backend.Pool, len(entry.Routes))}
 	if h.Pool == nil {
 		return nil, fmt.Errorf("routing: there is no pool %q", entry.Pool)
 	}
