@@ -45,7 +45,7 @@ var foreign = regexp.MustCompile(`^(?:scrape_configs|apiVersion):`)
 // TestExamplesOfDocs loads every example of a configuration as tlsproxy check does, once
 // the keys that each file needs are there, and the files that it names.
 func TestExamplesOfDocs(t *testing.T) {
-	cert, found := selfSigned(t), map[string]int{}
+	cert, found := selfSigned(t), 0
 	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -55,16 +55,14 @@ func TestExamplesOfDocs(t *testing.T) {
 			if foreign.MatchString(example[1]) {
 				continue
 			}
-			found[filepath.Base(path)]++
+			found++
 			if _, err := loadExample(t, cert, example[1]); err != nil {
 				t.Errorf("%s: %v\n%s", path, err, example[1])
 			}
 		}
 	}
-	for name, least := range map[string]int{"routing.md": 9, "certificates.md": 9, "logging.md": 1, "limits.md": 2} {
-		if found[name] < least {
-			t.Errorf("%s: %d examples", name, found[name])
-		}
+	if found < 20 {
+		t.Errorf("%d examples", found)
 	}
 }
 

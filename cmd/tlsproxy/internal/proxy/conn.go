@@ -44,6 +44,8 @@ type conn struct {
 	keeping      bool          // what is read is kept as well
 	kept         []byte
 
+	lifetime atomic.Pointer[lifetime] // nil: it has no bound
+
 	writeTimeout time.Duration // 0: none
 	writeArmed   atomic.Int64  // when the deadline for writes was last set, in Unix nanoseconds
 	writeSet     atomic.Bool   // a deadline set from above is in force
@@ -162,6 +164,11 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	err := c.Conn.Close()
+	if l := c.lifetime.Load(); l != nil {
+		if over, cut := l.stop(); over {
+			c.server.observer.ObserveExpired(cut)
+		}
+	}
 	c.server.forget(c)
 	return err
 }

@@ -55,7 +55,7 @@ func (s *Server) handshake(c *conn) {
 		s.relayTLS(c, t, state)
 		return
 	}
-	s.queue.deliver(t)
+	s.serveHTTP(c, t)
 }
 
 func (s *Server) handshakeDone(c *conn) {
