@@ -55,7 +55,7 @@ func TestTraffic(t *testing.T) {
 	t.Logf("%d requests, %d of them given up by the client; backends died %d times; %d reloads; before %+v, after %+v",
 		run.done.Load(), run.abandoned.Load(), p.deaths, p.reloads, before, after)
 	if n := run.failed.Load(); n > 0 {
-		t.Errorf("%d requests failed", n)
+		t.Errorf("%d requests failed; the proxy wrote:\n%s", n, p.written())
 	}
 	if p.deaths == 0 || p.reloads == 0 || run.abandoned.Load() == 0 {
 		t.Error("nothing was disturbed")

@@ -3,29 +3,41 @@ package ctruprime
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 )
-
-// levels are the ways that this processor can run, by name.
-func levels() map[string]vectorLevel {
-	all := map[string]vectorLevel{"portable": portable, "avx2": avx2, "avx512": avx512}
-	for name, level := range all {
-		if level > bestLevel() {
-			delete(all, name)
-		}
-	}
-	return all
-}
 
 // forEachLevel runs a subtest for each parameter set at each level beside the
 // portable code of the set.
 func forEachLevel(t *testing.T, f func(t *testing.T, s, plain *Scheme)) {
-	for name, level := range levels() {
+	for _, level := range Levels() {
 		for _, s := range allSchemes {
-			p := s.parameters
-			p.vector = nil
-			t.Run(name+"/"+s.name, func(t *testing.T) { f(t, newSchemeFor(p, level), newSchemeFor(p, portable)) })
+			t.Run(level.String()+"/"+s.name, func(t *testing.T) { f(t, at(t, s, level), at(t, s, Portable)) })
 		}
+	}
+}
+
+func at(t testing.TB, s *Scheme, level Level) *Scheme {
+	t.Helper()
+	other, err := s.At(level)
+	check(t, err)
+	return other
+}
+
+// TestLevels: the schemes are at the last level that runs here, and there is none
+// beyond it.
+func TestLevels(t *testing.T) {
+	all := Levels()
+	if all[0] != Portable || all[len(all)-1] != bestLevel() {
+		t.Errorf("%v", all)
+	}
+	for _, none := range []Level{Portable - 1, AVX512 + 1, bestLevel() + 1} {
+		if s, err := scheme761.At(none); err == nil || s != nil || !strings.HasPrefix(err.Error(), "ctruprime: level ") {
+			t.Errorf("%v: %v", none, err)
+		}
+	}
+	if at(t, scheme761, Portable).vector != nil {
+		t.Error("portable code is not portable")
 	}
 }
 

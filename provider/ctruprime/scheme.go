@@ -21,7 +21,7 @@ func newScheme(p parameters) *Scheme { return newSchemeFor(p, bestLevel()) }
 
 // newSchemeFor returns a scheme that uses the instructions of a level, or
 // portable code if the processor or the build lacks them.
-func newSchemeFor(p parameters, level vectorLevel) *Scheme {
+func newSchemeFor(p parameters, level Level) *Scheme {
 	s := &Scheme{parameters: p}
 	s.vector = newVectorized(&s.parameters, level)
 	return s

@@ -17,8 +17,8 @@ import (
 // time is shown by scripts/taint.sh and by package vec's tests.
 func BenchmarkTimingStatistic(b *testing.B) {
 	r := newRandom(b)
-	for name, level := range levels() {
-		s := newSchemeFor(scheme761.parameters, level)
+	for _, level := range Levels() {
+		s := at(b, scheme761, level)
 		fixed, _ := r.newKey(b, s)
 		ct, ss := make([]byte, s.CiphertextSize()), make([]byte, SharedKeySize)
 		bad := r.bytes(s.CiphertextSize())
@@ -36,7 +36,7 @@ func BenchmarkTimingStatistic(b *testing.B) {
 			{"a planted leak", make([]byte, 64), func(secret []byte) { plantedLoop(secret, ss) }},
 			{"generate, a seed", make([]byte, KeySeedSize), func(seed []byte) { s.GenerateKeyBytes(generated, seed) }},
 		} {
-			fmt.Printf("%-10s %-46s t = %6.2f\n", name, o.name, welch(r, o.fixed, o.f))
+			fmt.Printf("%-10v %-46s t = %6.2f\n", level, o.name, welch(r, o.fixed, o.f))
 		}
 	}
 }

@@ -29,26 +29,26 @@ var vectorPrimes = map[int][]int{
 }
 
 // newVectorized returns nil if the processor lacks what level needs.
-func newVectorized(p *parameters, level vectorLevel) *vectorized {
-	if level == portable || !vec.HasAVX2 || level == avx512 && !vec.HasAVX512 {
+func newVectorized(p *parameters, level Level) *vectorized {
+	if level == Portable || !vec.HasAVX2 || level == AVX512 && !vec.HasAVX512 {
 		return nil
 	}
 	return &vectorized{
 		Codec:  vec.NewCodec(p.n, int(p.q), p.eta, int(p.d)),
-		ring:   vec.NewRing(p.n, int(p.q), p.leaf, level == avx512, vectorPrimes[p.n]...),
-		avx512: level == avx512,
+		ring:   vec.NewRing(p.n, int(p.q), p.leaf, level == AVX512, vectorPrimes[p.n]...),
+		avx512: level == AVX512,
 	}
 }
 
 // bestLevel is the fastest code that this processor runs.
-func bestLevel() vectorLevel {
+func bestLevel() Level {
 	switch {
 	case vec.HasAVX512:
-		return avx512
+		return AVX512
 	case vec.HasAVX2:
-		return avx2
+		return AVX2
 	}
-	return portable
+	return Portable
 }
 
 // keyWords is the length of a key's spectrum.

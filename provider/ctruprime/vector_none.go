@@ -11,9 +11,9 @@ type vectorized struct {
 
 type codec struct{}
 
-func bestLevel() vectorLevel { return portable }
+func bestLevel() Level { return Portable }
 
-func newVectorized(*parameters, vectorLevel) *vectorized { return nil }
+func newVectorized(*parameters, Level) *vectorized { return nil }
 
 func (codec) Sample(poly, []byte)    {}
 func (codec) SampleSize() (size int) { return size }

@@ -26,7 +26,7 @@ type routineTest struct {
 // beside portable code. On AVX-512 all but the hash is the code for AVX2.
 var vectorPairs = func() (pairs [len(allSchemes)][2]*Scheme) {
 	for i, s := range allSchemes {
-		pairs[i] = [2]*Scheme{newSchemeFor(s.parameters, bestLevel()), newSchemeFor(s.parameters, portable)}
+		pairs[i] = [2]*Scheme{newSchemeFor(s.parameters, bestLevel()), newSchemeFor(s.parameters, Portable)}
 	}
 	return pairs
 }()

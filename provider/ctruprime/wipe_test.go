@@ -76,7 +76,7 @@ func TestScratchIsWiped(t *testing.T) {
 	fields := map[string]bool{}
 	// What holds no secret, and lowG, which is zero at the end of a division.
 	unused := map[string]bool{"workspace.public": true, "workspace.room": true, "division.jumps": true, "division.lowG": true}
-	if bestLevel() == portable {
+	if bestLevel() == Portable {
 		for _, name := range []string{"workspace.lanes", "workspace.words", "workspace.tail", "keyGroup.lanes", "keyGroup.coins", "division.vector"} {
 			unused[name] = true // of vector code
 		}

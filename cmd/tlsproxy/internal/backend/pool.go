@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
+	"github.com/ctrutls/ctrutls/internal/histogram"
 )
 
 // Options configure a Pool. Required are URLs, EjectAfter, EjectFor,
@@ -57,6 +58,7 @@ type Pool struct {
 	options  Options
 	balancer balancer
 	budget   budget
+	latency  histogram.Histogram
 	ctx      context.Context // of lookups and health checks
 	stop     context.CancelFunc
 	working  sync.WaitGroup // those
@@ -165,6 +167,9 @@ const (
 	forgotten                // a backend may have seen it and broke off before it answered
 )
 
+// Name returns Options.Name.
+func (p *Pool) Name() string { return p.options.Name }
+
 // RoundTrip sends a request to one of the backends, whose base path is put in
 // front of the request's. The Host header stays as it is. The answer's body has
 // to be closed. Errors name the backend; they wrap *UnavailableError,
@@ -172,7 +177,7 @@ const (
 // error, or whatever kept the answer from coming.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.budget.earn()
-	body := newRetryBody(r.Body)
+	body := newRetryBody(r)
 	defer body.settle()
 	var key uint64
 	if p.options.Balance == Hash {
@@ -186,7 +191,9 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 			body.Close()
 			return nil, p.conclude(err)
 		}
-		tried = append(tried, b)
+		if tried = append(tried, b); len(tried) > 1 {
+			b.retry()
+		}
 		var response *http.Response
 		var what outcome
 		if response, what, err = p.try(b, r, body); err == nil {
@@ -230,12 +237,14 @@ func idempotent(method string) bool {
 
 // try sends a request to one backend.
 func (p *Pool) try(b *backend, r *http.Request, body *retryBody) (*http.Response, outcome, error) {
+	start := time.Now()
 	try := newAttempt(b, r.Context(), &p.options)
 	try.enter()
 	out, transport := b.outgoing(r, body, try, p.options.WriteTimeout)
 	response, err := transport.RoundTrip(out)
 	if err == nil {
 		b.succeeded()
+		p.latency.Add(uint64(time.Since(start)))
 		if try.client != nil { // whose name is in out
 			response.Request = b.named(out)
 		}
@@ -357,7 +366,9 @@ func (p *Pool) Dial(ctx context.Context, source string) (*Conn, error) {
 		if b == nil {
 			break
 		}
-		tried = append(tried, b)
+		if tried = append(tried, b); len(tried) > 1 {
+			b.retry()
+		}
 		var c *Conn
 		if c, err = b.connect(ctx); err == nil {
 			return c, nil

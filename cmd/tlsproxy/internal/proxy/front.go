@@ -18,18 +18,14 @@ import (
 // because of who they come from, or of the header that they begin with.
 const refusedFront = "listen.proxy_protocol"
 
-// newFrontConn is newConn for a listener that proxies in front connect to. It
-// is nil if the connection may not be there.
-func newFrontConn(s *Server, raw net.Conn, trust *proxyprotocol.Trust) *conn {
-	trusted := trust.Trusts(raw.RemoteAddr())
-	if !trusted && !trust.Optional {
-		return nil
-	}
-	c := newConn(s, raw)
+// comesBy notes that c is from a proxy in front, if it is. It reports whether c
+// may be there.
+func (c *conn) comesBy(trust *proxyprotocol.Trust) bool {
+	trusted := trust.Trusts(c.Conn.RemoteAddr())
 	if trusted {
 		c.trust, c.source = trust, netip.Addr{} // whose it is has yet to be told
 	}
-	return c
+	return trusted || trust.Optional
 }
 
 // readFront reads what a proxy in front says of a connection. It reports
@@ -55,9 +51,9 @@ func (s *Server) readFront(c *conn) bool {
 		c.remote, c.local = header.Source, header.Destination
 	}
 	c.source = sourceOf(c.RemoteAddr())
-	if limit, value := s.enterSource(c); limit != "" {
+	if over := s.enterSource(c); over != (excess{}) {
 		c.Close()
-		s.noteShed(c.RemoteAddr(), limit, value)
+		s.noteShed(c, over)
 		return false
 	}
 	return true
@@ -92,30 +88,18 @@ func (c *conn) LocalAddr() net.Addr {
 	return c.Conn.LocalAddr()
 }
 
-// frontAttrs say by which proxy a connection came, and as which it knows it.
-func (c *conn) frontAttrs() (attrs []slog.Attr) {
-	if c.front == nil {
-		return nil
-	}
-	attrs = append(attrs, slog.String("via", c.Conn.RemoteAddr().String()))
-	if id := c.front.UniqueID; id != "" {
-		attrs = append(attrs, slog.String("unique_id", logging.Peer(id, maxLoggedName)))
-	}
-	return attrs
-}
-
 // backendClient is what pools with a PROXY header tell their backends of c. The
 // state is nil if TLS does not end here.
 func (c *conn) backendClient(state *tls.ConnectionState) *backend.Client {
-	c.clientMu.Lock()
-	defer c.clientMu.Unlock()
-	if c.client == nil {
-		c.client = newBackendClient(c, state)
+	c.toldMu.Lock()
+	defer c.toldMu.Unlock()
+	if c.told == nil {
+		c.told = newBackendClient(c, state)
 		if c.closed.Load() {
-			c.client.Close()
+			c.told.Close()
 		}
 	}
-	return c.client
+	return c.told
 }
 
 // newBackendClient returns a Client that tells of c in either version.
@@ -129,9 +113,9 @@ func newBackendClient(c *conn, state *tls.ConnectionState) *backend.Client {
 
 // closeBackendClient gives up what is kept for c.
 func (c *conn) closeBackendClient() {
-	c.clientMu.Lock()
-	defer c.clientMu.Unlock()
-	if c.client != nil {
-		c.client.Close()
+	c.toldMu.Lock()
+	defer c.toldMu.Unlock()
+	if c.told != nil {
+		c.told.Close()
 	}
 }

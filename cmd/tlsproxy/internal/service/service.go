@@ -35,6 +35,7 @@ type Service struct {
 	draining  atomic.Bool
 
 	reloads, reloadFailures atomic.Uint64
+	failing                 atomic.Pointer[occasion] // the latest reload that failed, until it has been made good; nil: none
 
 	configuration watch.Stamp // of the file when it was last read
 	files         watch.Files // the same of what it names, but for the certificates
@@ -52,9 +53,13 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 	if err == nil {
 		err = s.openOperation()
 	}
+	unused := p.Sockets.CloseRest()
 	if err != nil {
 		s.closeListeners()
 		return nil, err
+	}
+	if len(unused) > 0 {
+		logger.Warn("sockets that the process was given and that listen does not name are closed", "names", unused)
 	}
 	if s.provider, err = openProvider(p, logger); err != nil {
 		s.closeListeners()
