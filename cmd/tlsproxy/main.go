@@ -19,7 +19,12 @@ type commands struct {
 	Demo    demoCommand    `cmd:"" help:"Measure handshakes through a proxy on this machine, three groups side by side."`
 	Bench   benchCommand   `cmd:"" help:"Make handshakes with a TLS server, any, and measure rate, latency and processor time."`
 	Version versionCommand `cmd:"" help:"Print what this binary is."`
-	Loadgen loadgenCommand `cmd:"" hidden:""`
+
+	Completion completionCommand `cmd:"" help:"Print what a shell reads to complete this program's command line."`
+	Man        manCommand        `cmd:"" help:"Print a manual page, in roff."`
+
+	Loadgen  loadgenCommand  `cmd:"" hidden:""`
+	Complete completeCommand `cmd:"" hidden:"" passthrough:""`
 }
 
 // Exit statuses.
@@ -43,13 +48,7 @@ type streams struct {
 // execute runs a command line and returns the exit status.
 func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	exited := -1
-	parser, err := kong.New(new(commands), kong.Name("tlsproxy"),
-		kong.Description("A TLS-terminating reverse proxy with a post-quantum key exchange of its own."),
-		kong.Writers(out, errOut), kong.Exit(func(status int) { exited = status }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
-	if err != nil {
-		panic("tlsproxy: " + err.Error()) // the struct commands is at fault
-	}
+	parser := newParser(kong.Writers(out, errOut), kong.Exit(func(status int) { exited = status }))
 	parsed, err := parser.Parse(args)
 	if exited >= 0 { // help was asked for and given
 		return exited
@@ -64,6 +63,17 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 		return exitFailure
 	}
 	return 0
+}
+
+// newParser makes a parser of the command line.
+func newParser(options ...kong.Option) *kong.Kong {
+	parser, err := kong.New(new(commands), append(options, kong.Name("tlsproxy"),
+		kong.Description("A TLS-terminating reverse proxy with a post-quantum key exchange of its own."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
+	if err != nil {
+		panic("tlsproxy: " + err.Error()) // the struct commands is at fault
+	}
+	return parser
 }
 
 // printError prints an error, which may have several lines, with the program's

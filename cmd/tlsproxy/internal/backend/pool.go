@@ -161,6 +161,9 @@ const (
 	forgotten                // a backend may have seen it and broke off before it answered
 )
 
+// Name returns Options.Name.
+func (p *Pool) Name() string { return p.options.Name }
+
 // RoundTrip sends a request to one of the backends, whose base path is put in
 // front of the request's. The Host header stays as it is. The answer's body has
 // to be closed. Errors name the backend; they wrap *UnavailableError,

@@ -58,7 +58,7 @@ func TestRequests(t *testing.T) {
 	m.ObserveRequest(proxy.RequestEvent{Protocol: "HTTP/1.0"})
 	m.ObserveShed("limits.connections")
 	compare(t, m, `
-# HELP tlsproxy_connections_shed_total Connections closed when they were accepted, by the limit that was reached.
+# HELP tlsproxy_connections_shed_total Connections closed because of a limit, at accept or at their ClientHello, by the limit.
 # TYPE tlsproxy_connections_shed_total counter
 tlsproxy_connections_shed_total{limit="limits.connections"} 1
 # HELP tlsproxy_requests_total Requests, by protocol and class of the answer's status (aborted: no answer was begun).

@@ -23,6 +23,7 @@ type State struct {
 	Expiries       []Expiry // of the certificates that expire first, in that order: a few
 	Reloads        uint64   // that changed something, or that were asked for, and succeeded
 	ReloadFailures uint64
+	ReloadFailing  bool // the latest did, or one before that the latest has not made good
 	Pools          map[string]Pool
 }
 
@@ -68,6 +69,7 @@ var (
 	drainingDesc     = describe("draining", "1 while the proxy lets what is under way come to its end, before it stops.")
 	certificatesDesc = describe("certificates", "Certificates that are loaded.")
 	reloadsDesc      = describe("reloads_total", "Times that the configuration, or files that it names, were read again, by outcome: ok, or failed, after which all stays as it was.", "outcome")
+	reloadableDesc   = describe("config_last_reload_successful", "0 from when the configuration, or files that it names, could not be read again until they could; else 1.")
 	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When certificates expire: of the 20 that expire first, by the first name that each is valid for.", expiryLabels...)
 
 	backendUpDesc       = describe("backend_up", "1 for a backend that takes part, 0 for one that fails its health check or is ejected.", backendLabels...)
@@ -136,6 +138,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	c.gauge(certificatesDesc, float64(now.Certificates))
 	c.count(reloadsDesc, now.Reloads, "ok")
 	c.count(reloadsDesc, now.ReloadFailures, "failed")
+	c.gauge(reloadableDesc, truth(!now.ReloadFailing))
 	c.expiries(now.Expiries)
 	for name, pool := range now.Pools {
 		c.pool(name, &pool)

@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
 // exchange is one request's http.ResponseWriter and what is noted about it.
@@ -33,10 +33,13 @@ type exchange struct {
 
 	status   int // 0: none sent yet
 	written  int64
-	buffered int           // of what was written, at most
+	buffered int // of what was written, at most
+	route    string
 	pool     *backend.Pool // nil: not found yet
 	backend  string
+	answered time.Duration // how long the pool took
 	hijacked bool
+	tunnel   *tunnel            // once hijacked
 	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
 }
 
@@ -145,15 +148,20 @@ func (x *exchange) errorPage(status int, text string) {
 	fmt.Fprintf(x, "%d %s\n%s\n", status, http.StatusText(status), text)
 }
 
-// requestAttrs name a request in the log.
-func (x *exchange) requestAttrs(r *http.Request) []slog.Attr {
-	return []slog.Attr{
-		slog.String("remote", r.RemoteAddr),
-		slog.String("proto", r.Proto),
-		slog.String("method", logging.Peer(r.Method, 32)),
-		slog.String("host", logging.Peer(r.Host, maxLoggedName)),
-		slog.String("path", logging.Peer(r.URL.Path, 1024)),
+// record describes the exchange for the log.
+func (x *exchange) record(r *http.Request) *accesslog.Request {
+	record := &accesslog.Request{Client: connOf(r.Context()).client(r.TLS), Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.Path,
+		Status: x.status, Sent: x.written, Duration: time.Since(x.start), Route: x.route, Backend: x.backend, Answered: x.answered}
+	if x.pool != nil {
+		record.Pool = x.pool.Name()
 	}
+	if x.body != nil {
+		record.Received = x.body.received.Load()
+	}
+	if x.tunnel != nil {
+		record.Received, record.Sent = x.tunnel.read.Load(), x.tunnel.written.Load()
+	}
+	return record
 }
 
 // Hijack gives the connection to the copying of a protocol that was switched
@@ -166,7 +174,8 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	return newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel), rw, nil
+	x.tunnel = newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel)
+	return x.tunnel, rw, nil
 }
 
 // requestBody bounds how long the next bytes of a body may take to come. The
@@ -176,6 +185,8 @@ type requestBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration // 0: none
+
+	received atomic.Int64 // bytes
 
 	mu       sync.Mutex
 	deadline time.Time // of the read under way; zero if there is none
@@ -191,6 +202,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.disarm(err)
+	b.received.Add(int64(n))
 	return n, err
 }
 

@@ -505,8 +505,8 @@ func TestHandshakesPerSource(t *testing.T) {
 		time.Sleep(time.Minute) // all time out
 		synctest.Wait()
 		r.server.mu.Lock()
-		if n := len(r.server.sources); n != 0 {
-			t.Errorf("%d sources are remembered without a handshake", n)
+		if n := len(r.server.books.sources); n != 0 {
+			t.Errorf("%d sources are remembered without a connection", n)
 		}
 		r.server.mu.Unlock()
 		r.stop()
