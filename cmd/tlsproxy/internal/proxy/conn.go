@@ -26,6 +26,7 @@ type conn struct {
 	closed   atomic.Bool
 	accepted time.Time
 
+	ahead       []byte                              // was read, and is yet to be read by TLS
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
 	established atomic.Bool                         // the handshake is done
@@ -57,6 +58,11 @@ func newConn(s *Server, raw net.Conn) *conn {
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
 }
 
+// handshakeDeadline is when the handshake has to be done.
+func (c *conn) handshakeDeadline() time.Time {
+	return c.accepted.Add(time.Duration(c.live.timeouts.Handshake))
+}
+
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
 
 func (c *conn) sawKeyExchange(e groups.KeyExchange) {
@@ -82,7 +88,7 @@ func (c *conn) finishHandshake() {
 
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.read(b)
 	c.server.received.Add(uint64(n))
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
