@@ -67,12 +67,12 @@ test-oracle: ## the scheme against the independent Python model
 	$(GO) test -tags oracle -run Oracle -timeout 120m ./provider/ctruprime -oracle.n=$(ORACLE)
 
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
-	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
+	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "^Test(Toolchains|ToolchainLine|TooOldToolchain)$$" -timeout 30m ./tlsext/gotls
 
 test-programs: ## with curl, openssl and nginx; manual pages, completion, units
-	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh fish=fish groff=groff systemd-analyze=systemd
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd
 	$(GOTLS) test -tags programs ./interop
-	$(GOTLS) test -tags programs -run 'InShells|InFish|InGroff|InSystemd' ./cmd/tlsproxy
+	$(GOTLS) test -tags programs -run 'In(Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$' ./cmd/tlsproxy
 
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
 	scripts/need.sh g++=g++ objcopy=binutils

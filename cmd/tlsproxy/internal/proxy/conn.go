@@ -29,6 +29,7 @@ type conn struct {
 	closed   atomic.Bool
 	accepted time.Time
 
+	ahead       []byte                              // was read, and is yet to be read by TLS
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
 	established atomic.Bool                         // the handshake is done
@@ -50,7 +51,6 @@ type conn struct {
 	trust         *proxyprotocol.Trust  // it comes from a proxy in front; nil: from its client
 	front         *proxyprotocol.Header // what that one told; nil: nothing
 	remote, local net.Addr              // that it told; nil: those of the socket
-	ahead         []byte                // read with the header, and not yet by TLS
 
 	toldMu sync.Mutex
 	told   *backend.Client // made when the first backend is told of it
@@ -66,6 +66,11 @@ func newConn(s *Server, raw net.Conn) *conn {
 	live := s.live.Load()
 	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
+}
+
+// handshakeDeadline is when the handshake has to be done.
+func (c *conn) handshakeDeadline() time.Time {
+	return c.accepted.Add(time.Duration(c.live.timeouts.Handshake))
 }
 
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
@@ -108,18 +113,6 @@ func (c *conn) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// read begins with what was read along with a PROXY header.
-func (c *conn) read(b []byte) (int, error) {
-	if len(c.ahead) == 0 {
-		return c.Conn.Read(b)
-	}
-	n := copy(b, c.ahead)
-	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
-		c.ahead = nil
-	}
-	return n, nil
 }
 
 // Write fails if the client takes no byte for about the write time-out.

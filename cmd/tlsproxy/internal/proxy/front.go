@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
@@ -45,7 +46,8 @@ func (s *Server) readFront(c *conn) bool {
 		}
 		return false
 	}
-	c.ahead = ahead
+	c.ahead, c.accepted = ahead, time.Now() // as far as the client's handshake goes
+	c.received.Store(len(ahead) > 0)
 	if header != nil {
 		c.front = header
 		c.remote, c.local = header.Source, header.Destination

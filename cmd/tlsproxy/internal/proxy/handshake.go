@@ -20,10 +20,9 @@ import (
 )
 
 // handshake runs in a goroutine of its own from accept until the connection is
-// handed to the HTTP server or closed. The context bounds it: unlike deadlines
-// it also reaches a key exchange that is waiting to be computed.
+// handed to the HTTP server or closed. Until its client has said something that could
+// be a ClientHello the connection costs little.
 func (s *Server) handshake(c *conn) {
-	growStack()
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {
@@ -32,13 +31,21 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
-	if c.trust != nil {
-		if !s.readFront(c) {
-			return
-		}
-		c.accepted = time.Now() // as far as the client's handshake goes
+	if c.trust != nil && !s.readFront(c) {
+		return
 	}
-	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
+	if err := c.awaitHello(); err != nil {
+		s.handshakeFailed(c, tls.ConnectionState{}, err)
+		return
+	}
+	s.negotiate(c)
+}
+
+// negotiate is the handshake from the ClientHello on. The context bounds it: unlike
+// deadlines it also reaches a key exchange that is waiting to be computed.
+func (s *Server) negotiate(c *conn) {
+	growStack()
+	ctx, cancel := context.WithDeadline(s.base, c.handshakeDeadline())
 	defer cancel()
 	t := tls.Server(c, c.live.tls)
 	err := t.HandshakeContext(groups.WithObserver(ctx, c.sawKeyExchange))
@@ -47,7 +54,8 @@ func (s *Server) handshake(c *conn) {
 		return
 	}
 	if err != nil {
-		s.handshakeFailed(c, t, err)
+		answerPlainHTTP(err)
+		s.handshakeFailed(c, t.ConnectionState(), err)
 		return
 	}
 	if c.challenge { // the authority has seen what it wants
@@ -82,9 +90,7 @@ func (s *Server) handshakeSucceeded(c *conn, state tls.ConnectionState) {
 }
 
 // handshakeFailed logs why, and closes the connection.
-func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
-	answerPlainHTTP(err)
-	state := t.ConnectionState()
+func (s *Server) handshakeFailed(c *conn, state tls.ConnectionState, err error) {
 	c.Close()
 	var full *shedError
 	if errors.As(err, &full) {
