@@ -94,6 +94,9 @@ func (x *exchange) WriteHeader(status int) {
 			x.control.EnableFullDuplex()
 			x.Header().Set("Connection", "close")
 		}
+		if x.server.leaving.Load() {
+			x.Header().Set("Connection", "close") // over HTTP/2 net/http makes GOAWAY of it
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/upgrade"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
@@ -27,6 +28,8 @@ type Plan struct {
 	// Sockets are what the process was given to listen on; nil: nothing. Start takes
 	// those that the configuration names, and closes the others.
 	Sockets *sockets.Given
+	// Predecessor is the process whose place this one takes; nil: nobody's.
+	Predecessor *upgrade.Predecessor
 
 	store       *certificates.Store
 	sources     []named                              // that store was read from
