@@ -97,6 +97,7 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 		return // closed by us
 	}
 	s.observer.ObserveHandshake(f.event())
+	f.trace(s.tracer)
 	s.limiters.handshakes.Log(f.level(), "TLS handshake failed", f.attrs)
 }
 
