@@ -57,7 +57,7 @@ func (c *checkCommand) Run(s streams) error {
 		fmt.Fprintln(s.err, "tlsproxy: warning:", w)
 	}
 	fmt.Fprintf(s.out, "# %s can be run. With its defaults it says:\n", c.Config)
-	for _, line := range append(plan.Certificates(), plan.Hosts()...) {
+	for _, line := range plan.Summary() {
 		fmt.Fprintf(s.out, "# %s\n", line)
 	}
 	_, err = s.out.Write(plan.Config.YAML())

@@ -184,6 +184,7 @@ type Timeouts struct {
 	Write           Duration `yaml:"write" min:"0" max:"24h"`
 	Idle            Duration `yaml:"idle" min:"10ms" max:"24h" reload:"restart"`
 	Tunnel          Duration `yaml:"tunnel" min:"0" max:"720h"`
+	Lifetime        Duration `yaml:"lifetime" min:"0" max:"8760h"`
 	BackendConnect  Duration `yaml:"backend_connect" min:"10ms" max:"5m"`
 	BackendWrite    Duration `yaml:"backend_write" min:"0" max:"24h"`
 	BackendResponse Duration `yaml:"backend_response" min:"0" max:"24h"`

@@ -261,6 +261,8 @@ func TestErrors(t *testing.T) {
 				`3:59: acme.names names a.example twice`},
 		{"directory", smallest + "acme: {directory: 'http://a.example'}\n",
 			`3:19: acme.directory: "http://a.example" is not a URL that begins with https://`},
+		{"lifetime", smallest + "timeouts: {lifetime: 9s}\n",
+			`3:22: timeouts.lifetime: 9s is less than 10s; 0 is no bound`},
 		{"poll", smallest + "reload: {poll: 1ms}\n",
 			`3:16: reload.poll: 1ms is less than 100ms; 0 is never`},
 		{"folder and file", "certificates: [{folder: a, cert: b}]\nbackends: {urls: 'http://b'}\n",
@@ -412,7 +414,7 @@ hosts:
 unknown_host: refuse
 headers: {forwarded: true, client_cert: true}
 reload: {poll: 3s, every: 4h, configuration: true}
-timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
+timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s, lifetime: 28m,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
 limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes_per_source: 9, handshake_rate_per_source: 24, handshake_burst_per_source: 25,
   sources: 26, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
@@ -575,6 +577,7 @@ timeouts:
   write: 4s
   idle: 5s
   tunnel: 6s
+  lifetime: 28m
   backend_connect: 7s
   backend_write: 18s
   backend_response: 8s

@@ -27,6 +27,7 @@ func full(t *testing.T) *Metrics {
 	m.ObserveHandshake(proxy.HandshakeEvent{Outcome: proxy.HandshakeDone})
 	m.ObserveHandshake(proxy.HandshakeEvent{Outcome: proxy.HandshakeRefused})
 	m.ObserveShed("limits.connections")
+	m.ObserveExpired(true)
 	m.ObserveRequest(proxy.RequestEvent{Status: 200})
 	var everything State
 	fill(reflect.ValueOf(&everything).Elem())

@@ -29,6 +29,7 @@ type Metrics struct {
 	handshakeFailures *prometheus.CounterVec
 	handshakeDuration *prometheus.HistogramVec
 	shed              *prometheus.CounterVec
+	expired           *prometheus.CounterVec
 	requests          *prometheus.CounterVec
 	requestDuration   *prometheus.HistogramVec
 	responseBytes     prometheus.Counter
@@ -51,12 +52,13 @@ func New() *Metrics {
 			"outcome", "alert_sent", "alert_received", "version", "group"),
 		handshakeDuration: histograms("handshake_duration_seconds", "Time from accepting a connection to the end of its TLS handshake, for those that succeeded.", handshakeBuckets, "group", "resumed"),
 		shed:              counters("connections_shed_total", "Connections closed because of a limit, at accept or at their ClientHello, by the limit.", "limit"),
+		expired:           counters("connections_expired_total", "Connections that ended because of their lifetime: drained, or cut after the time to drain.", "outcome"),
 		requests:          counters("requests_total", "Requests, by protocol and class of the answer's status (aborted: no answer was begun).", "protocol", "code"),
 		requestDuration:   histograms("request_duration_seconds", "Time from a request's header to the end of its answer, upgraded connections left out.", requestBuckets, "protocol"),
 		responseBytes: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "response_body_bytes_total",
 			Help: "Bytes of answers' bodies, upgraded connections left out."}),
 	}
-	m.registry.MustRegister(buildInfo(), m.handshakes, m.handshakeFailures, m.handshakeDuration, m.shed, m.requests, m.requestDuration, m.responseBytes,
+	m.registry.MustRegister(buildInfo(), m.handshakes, m.handshakeFailures, m.handshakeDuration, m.shed, m.expired, m.requests, m.requestDuration, m.responseBytes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -127,6 +129,15 @@ func alertLabel(name string) string {
 
 // ObserveShed counts a connection.
 func (m *Metrics) ObserveShed(limit string) { m.shed.WithLabelValues(limit).Inc() }
+
+// ObserveExpired counts a connection.
+func (m *Metrics) ObserveExpired(cut bool) {
+	outcome := "drained"
+	if cut {
+		outcome = "cut"
+	}
+	m.expired.WithLabelValues(outcome).Inc()
+}
 
 // ObserveRequest counts a request.
 func (m *Metrics) ObserveRequest(e proxy.RequestEvent) {

@@ -26,6 +26,7 @@ type conn struct {
 	closed   atomic.Bool
 	accepted time.Time
 
+	ahead       []byte                              // was read, and is yet to be read by TLS
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
 	established atomic.Bool                         // the handshake is done
@@ -46,6 +47,8 @@ type conn struct {
 	keeping      bool          // what is read is kept as well
 	kept         []byte
 
+	lifetime atomic.Pointer[lifetime] // nil: it has no bound
+
 	writeTimeout time.Duration // 0: none
 	writeArmed   atomic.Int64  // when the deadline for writes was last set, in Unix nanoseconds
 	writeSet     atomic.Bool   // a deadline set from above is in force
@@ -55,6 +58,11 @@ func newConn(s *Server, raw net.Conn) *conn {
 	live := s.live.Load()
 	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
+}
+
+// handshakeDeadline is when the handshake has to be done.
+func (c *conn) handshakeDeadline() time.Time {
+	return c.accepted.Add(time.Duration(c.live.timeouts.Handshake))
 }
 
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
@@ -82,7 +90,7 @@ func (c *conn) finishHandshake() {
 
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.read(b)
 	c.server.received.Add(uint64(n))
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
@@ -164,6 +172,11 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	err := c.Conn.Close()
+	if l := c.lifetime.Load(); l != nil {
+		if over, cut := l.stop(); over {
+			c.server.observer.ObserveExpired(cut)
+		}
+	}
 	c.server.forget(c)
 	return err
 }

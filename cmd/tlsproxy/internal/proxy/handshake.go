@@ -20,10 +20,9 @@ import (
 )
 
 // handshake runs in a goroutine of its own from accept until the connection is
-// handed to the HTTP server or closed. The context bounds it: unlike deadlines
-// it also reaches a key exchange that is waiting to be computed.
+// handed to the HTTP server or closed. Until its client has said something that could
+// be a ClientHello the connection costs little.
 func (s *Server) handshake(c *conn) {
-	growStack()
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {
@@ -32,7 +31,18 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
+	if err := c.awaitHello(); err != nil {
+		s.handshakeFailed(c, tls.ConnectionState{}, err)
+		return
+	}
+	s.negotiate(c)
+}
+
+// negotiate is the handshake from the ClientHello on. The context bounds it: unlike
+// deadlines it also reaches a key exchange that is waiting to be computed.
+func (s *Server) negotiate(c *conn) {
+	growStack()
+	ctx, cancel := context.WithDeadline(s.base, c.handshakeDeadline())
 	defer cancel()
 	t := tls.Server(c, c.live.tls)
 	err := t.HandshakeContext(groups.WithObserver(ctx, c.sawKeyExchange))
@@ -41,7 +51,8 @@ func (s *Server) handshake(c *conn) {
 		return
 	}
 	if err != nil {
-		s.handshakeFailed(c, t, err)
+		answerPlainHTTP(err)
+		s.handshakeFailed(c, t.ConnectionState(), err)
 		return
 	}
 	if c.challenge { // the authority has seen what it wants
@@ -55,7 +66,7 @@ func (s *Server) handshake(c *conn) {
 		s.relayTLS(c, t, state)
 		return
 	}
-	s.queue.deliver(t)
+	s.serveHTTP(c, t)
 }
 
 func (s *Server) handshakeDone(c *conn) {
@@ -76,9 +87,7 @@ func (s *Server) handshakeSucceeded(c *conn, state tls.ConnectionState) {
 }
 
 // handshakeFailed logs why, and closes the connection.
-func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
-	answerPlainHTTP(err)
-	state := t.ConnectionState()
+func (s *Server) handshakeFailed(c *conn, state tls.ConnectionState, err error) {
 	c.Close()
 	var full *shedError
 	if errors.As(err, &full) {

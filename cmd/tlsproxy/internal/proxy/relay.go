@@ -50,7 +50,7 @@ func (r *relay) serve() {
 	if level, ok := s.accessLevel(); ok {
 		defer func() { r.record().Log(s.log, level) }()
 	}
-	to, err := r.conn.host.Pool.Dial(s.base, r.conn.RemoteAddr().String())
+	to, err := r.conn.host.Pool.Dial(r.conn.context(), r.conn.RemoteAddr().String())
 	r.connected = time.Since(r.start)
 	if err != nil {
 		r.trace(err)
@@ -65,7 +65,7 @@ func (r *relay) serve() {
 
 // failed tells of a connection that no backend took.
 func (r *relay) failed(err error) {
-	if r.server.base.Err() != nil {
+	if r.conn.context().Err() != nil {
 		return // cut
 	}
 	r.server.limiters.backends.Log(slog.LevelWarn, "no backend took a connection", func() []slog.Attr {
@@ -78,7 +78,7 @@ func (r *relay) failed(err error) {
 func (r *relay) between(to halfCloser) {
 	client := newTunnel(r.client, nil, time.Duration(r.conn.live.timeouts.Tunnel), func() { to.Close() })
 	defer client.Close()
-	stop := context.AfterFunc(r.server.base, func() { to.Close() }) // clients are cut then
+	stop := context.AfterFunc(r.conn.context(), func() { to.Close() }) // the client is cut then
 	defer stop()
 	var both sync.WaitGroup
 	both.Go(func() { r.copy(to, client, &r.up, to, client) })
@@ -126,5 +126,6 @@ func (s *Server) relayWhole(c *conn) {
 
 func (s *Server) startRelay(r *relay) {
 	r.server, r.start = s, time.Now()
+	r.conn.limitLifetime(nil)
 	s.working.Go(r.serve)
 }

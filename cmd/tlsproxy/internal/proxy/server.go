@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -260,6 +262,7 @@ func (s *Server) settle(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+	go s.letGo(ctx)
 	if s.http.Shutdown(ctx) != nil {
 		return
 	}
@@ -269,16 +272,43 @@ func (s *Server) settle(ctx context.Context) {
 	}
 }
 
+// letGo does for connections with an HTTP server of their own what Shutdown does for
+// those of the common one, until none is left or ctx is done. Now and then it tries
+// again: net/http takes a connection that is new for one that is busy.
+func (s *Server) letGo(ctx context.Context) {
+	const pause = 500 * time.Millisecond
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		for _, c := range s.connections() {
+			if l := c.lifetime.Load(); l != nil {
+				l.letGo()
+			}
+		}
+		select {
+		case <-again.C:
+		case <-s.empty:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connections are those that are open.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.conns))
+}
+
 // cutConnections closes what is still open and ends its requests. It counts them
 // first: some close by themselves once their request is ended.
 func (s *Server) cutConnections() int {
 	s.mu.Lock()
 	s.cutting = true
-	var left []*conn
-	for c := range s.conns {
-		left = append(left, c)
-	}
 	s.mu.Unlock()
+	left := s.connections()
 	s.cut()
 	for _, c := range left {
 		c.Close()
