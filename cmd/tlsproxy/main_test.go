@@ -37,7 +37,7 @@ import (
 // TestMain lets the test binary be the program: as the demonstration's client,
 // and where signals or another mode of the process are tested.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete", "completion", "man"}, os.Args[1]) {
 		main()
 	}
 	if !groups.HookPresent() {
