@@ -135,6 +135,7 @@ func TestInstallInSh(t *testing.T) {
 		"share/fish/vendor_completions.d/tlsproxy.fish": "complete --command tlsproxy",
 		"share/doc/tlsproxy/tlsproxy.example.yaml":      example,
 		"lib/sysusers.d/tlsproxy.conf":                  "u tlsproxy ",
+		"lib/systemd/system/tlsproxy.socket":            "\nListenStream=443\n",
 		"lib/systemd/system/tlsproxy.service":           "\nExecStart=/usr/bin/tlsproxy run -c /etc/tlsproxy/tlsproxy.yaml\n",
 	} {
 		text, err := os.ReadFile(filepath.Join(destination, "usr", name))
