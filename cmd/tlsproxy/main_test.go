@@ -37,7 +37,7 @@ import (
 // TestMain lets the test binary be the program: as the demonstration's client,
 // and where signals or another mode of the process are tested.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete", "completion", "man"}, os.Args[1]) {
 		main()
 	}
 	if !groups.HookPresent() {
@@ -176,7 +176,7 @@ func TestVersion(t *testing.T) {
 func TestCheck(t *testing.T) {
 	file := files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\ntls: {groups: [X25519]}\n")
 	status, out, errText := tlsproxy("check", "-c", file)
-	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
+	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- address: localhost:8443\n", "groups:\n  - X25519\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}

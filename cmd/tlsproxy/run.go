@@ -9,6 +9,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
 )
 
 // configFlag is how the commands that read a configuration are told which.
@@ -30,6 +31,9 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	defer signal.Stop(hangups)
 	plan, err := c.plan()
 	if err != nil {
+		return err
+	}
+	if plan.Sockets, err = sockets.FromSystemd(); err != nil {
 		return err
 	}
 	logger, level := logging.New(s.err, plan.Config.Log)

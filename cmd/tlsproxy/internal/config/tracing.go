@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ type Tracing struct {
 	Headers  string    `yaml:"headers_file" empty:"ok"`
 	Service  string    `yaml:"service"`
 	Ratio    Ratio     `yaml:"ratio"`
-	Trust    []Network `yaml:"trust" max:"1000"` // none: nobody
+	Trust    []Source  `yaml:"trust" max:"1000"` // none: nobody
 	Queue    int       `yaml:"queue" min:"1" max:"1000000"`
 }
 
@@ -58,30 +57,6 @@ func (r *Ratio) UnmarshalText(text []byte) error {
 func (r Ratio) MarshalText() ([]byte, error) {
 	return []byte(strconv.FormatFloat(float64(r), 'f', -1, 64)), nil
 }
-
-// Network is a range of addresses, as "10.0.0.0/8", or one.
-type Network netip.Prefix
-
-// UnmarshalText takes one of the forms.
-func (n *Network) UnmarshalText(text []byte) error {
-	if address, err := netip.ParseAddr(string(text)); err == nil && address.Zone() == "" {
-		address = address.Unmap()
-		*n = Network(netip.PrefixFrom(address, address.BitLen()))
-		return nil
-	}
-	prefix, err := netip.ParsePrefix(string(text))
-	if err != nil {
-		return fmt.Errorf("%q is not a network; write one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1", text)
-	}
-	if prefix != prefix.Masked() {
-		return fmt.Errorf("%q has bits behind its length; the network is %s", text, prefix.Masked())
-	}
-	*n = Network(prefix)
-	return nil
-}
-
-// MarshalText gives the form that UnmarshalText takes.
-func (n Network) MarshalText() ([]byte, error) { return netip.Prefix(n).MarshalText() }
 
 // tracing finds what has no effect.
 func (v *validator) tracing() {

@@ -81,7 +81,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // TestRunEndsWithAListener: one that fails takes the service down, and its
 // error is returned.
 func TestRunEndsWithAListener(t *testing.T) {
-	s, err := plan(t, func(c *config.Config) { c.Listen = append(c.Listen, "127.0.0.1:0") }).Start(slog.New(slog.DiscardHandler))
+	s, err := plan(t, func(c *config.Config) { c.Listen = append(c.Listen, config.ListenOn("127.0.0.1:0")) }).Start(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestStartErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p := plan(t, func(c *config.Config) { c.Listen[0] = config.Address(taken.Addr().String()) })
+	p := plan(t, func(c *config.Config) { c.Listen[0].Address = config.ListenAddress(taken.Addr().String()) })
 	if _, err := p.Start(slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), "tlsproxy: c.yaml:3:9: listen tcp ") {
 		t.Errorf("Start: %v", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/textproto"
 	"os"
 	"strings"
@@ -22,7 +21,11 @@ func (p *Plan) readTracing() (errs config.Errors) {
 	c := p.Config.Tracing
 	p.tracing = tracing.Options{Endpoint: string(c.Endpoint), Service: c.Service, Ratio: float64(c.Ratio), Queue: c.Queue}
 	for _, n := range c.Trust {
-		p.tracing.Trust = append(p.tracing.Trust, netip.Prefix(n))
+		if n.Unix {
+			p.tracing.TrustUnix = true
+		} else {
+			p.tracing.Trust = append(p.tracing.Trust, n.Prefix)
+		}
 	}
 	var err error
 	if c.CA != "" {

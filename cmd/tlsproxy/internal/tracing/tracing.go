@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -32,9 +33,10 @@ type Options struct {
 	Ratio    float64           // the share of traces that are sampled, 0 to 1
 	// Trust are the networks of clients whose traces a request is made a part of, and
 	// which decide whether it is sampled. None: each request begins a trace.
-	Trust  []netip.Prefix
-	Queue  int          // spans that wait to be sent, at most; more are dropped
-	Logger *slog.Logger // nil: slog.Default()
+	Trust     []netip.Prefix
+	TrustUnix bool         // trust those too that came over a Unix socket
+	Queue     int          // spans that wait to be sent, at most; more are dropped
+	Logger    *slog.Logger // nil: slog.Default()
 }
 
 // How spans are sent.
@@ -55,11 +57,12 @@ const (
 // A Tracer makes spans and sends them. Its methods may be called concurrently, and
 // on nil, which traces nothing and costs nothing.
 type Tracer struct {
-	provider *sdk.TracerProvider
-	tracer   trace.Tracer
-	trust    []netip.Prefix
-	queue    *queue
-	client   *http.Client
+	provider  *sdk.TracerProvider
+	tracer    trace.Tracer
+	trust     []netip.Prefix
+	trustUnix bool
+	queue     *queue
+	client    *http.Client
 }
 
 // Open starts a Tracer. It does not try to reach the receiver. Close it.
@@ -87,7 +90,7 @@ func Open(o Options) (*Tracer, error) {
 	limits.AttributeCountLimit, limits.AttributeValueLengthLimit = maxAttributes, maxText
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(q), sdk.WithResource(about), sdk.WithRawSpanLimits(limits),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Ratio))))
-	return &Tracer{provider: p, tracer: p.Tracer("tlsproxy", trace.WithSchemaURL(semconv.SchemaURL)), trust: o.Trust, queue: q, client: client}, nil
+	return &Tracer{provider: p, tracer: p.Tracer("tlsproxy", trace.WithSchemaURL(semconv.SchemaURL)), trust: o.Trust, trustUnix: o.TrustUnix, queue: q, client: client}, nil
 }
 
 // Stats counts the spans that were sampled and have ended. The counts only grow.
@@ -126,16 +129,21 @@ func (t *Tracer) Close(ctx context.Context) error {
 // trusted.
 func (t *Tracer) parent(r *http.Request) context.Context {
 	ctx := context.Background()
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
+	if !t.trusts(r.RemoteAddr) {
 		return ctx
 	}
-	for _, network := range t.trust {
-		if network.Contains(at.Addr().Unmap().WithZone("")) {
-			return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
-		}
+	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+}
+
+// trusts reports whether a client is trusted. Its address has no port if it came over
+// a Unix socket.
+func (t *Tracer) trusts(client string) bool {
+	at, err := netip.ParseAddrPort(client)
+	if err != nil {
+		return t.trustUnix
 	}
-	return ctx
+	ip := at.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(t.trust, func(network netip.Prefix) bool { return network.Contains(ip) })
 }
 
 // failures limits lines about spans that could not be sent, which come at most once

@@ -180,10 +180,12 @@ func TestParents(t *testing.T) {
 		"trusted, nonsense":    {"10.1.2.3:1", "00-nonsense", 1, true, false},
 		"not trusted":          {"192.0.2.1:1", theirParent, 1, true, false},
 		"not trusted, silent":  {"192.0.2.1:1", theirParent, 0, false, false},
-		"no address":           {"@", theirParent, 0, false, false},
+		"not trusted, by unix": {"@", theirParent, 0, false, false},
+		"trusted, by unix":     {"", theirParent, 0, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tracer, _ := open(t, func(o *Options) {
+				o.TrustUnix = name == "trusted, by unix"
 				o.Ratio, o.Trust = c.ratio, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
 			})
 			q := tracer.Request(request(c.client, c.parent))
