@@ -9,6 +9,7 @@ import (
 	"html"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -354,7 +355,7 @@ func (c *Bars) draw(b *strings.Builder) {
 		return
 	}
 	for i, name := range series {
-		left, top := barLabels+float64(i%legendAt)*legendWide/2*1.25, bottom+10+float64(i/legendAt)*lineHeight
+		left, top := 8+float64(i%legendAt)*legendWide, bottom+10+float64(i/legendAt)*lineHeight
 		fmt.Fprintf(b, `<rect class="s%d" x="%.1f" y="%.1f" width="12" height="12"/>`, i%maxSeries, left, top)
 		text(b, left+18, top+10, "start", name, "")
 	}
@@ -365,20 +366,20 @@ func text(b *strings.Builder, x, y float64, anchor, s, attributes string) {
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>`, x, y, anchor, attributes, html.EscapeString(s))
 }
 
-// Number writes a value with three digits that count, and thousands apart.
+// Number writes a value with three digits that count, whole numbers as they are, and thousands apart.
 func Number(v float64) string {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprint(v)
 	}
-	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
-	if digits <= 0 {
-		return thousands(fmt.Sprintf("%.0f", v))
+	_, power, _ := strings.Cut(strconv.FormatFloat(v, 'e', 2, 64), "e")
+	exponent, err := strconv.Atoi(power)
+	if err != nil {
+		panic("chart: " + err.Error()) // strconv has just written it
 	}
-	s := fmt.Sprintf("%.*f", digits, v)
-	if rounded := strings.TrimRight(s, "0"); v == math.Trunc(v) {
-		return strings.TrimRight(rounded, ".")
+	if exponent >= 2 || v == math.Trunc(v) {
+		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
 	}
-	return s
+	return strconv.FormatFloat(v, 'f', 2-exponent, 64)
 }
 
 // tick writes a number of an axis: as short as it is.

@@ -19,12 +19,12 @@ type Subject struct {
 	Call func() error
 }
 
-// Options say how long is measured. A measurement takes about Rounds * Turns * Turn for each subject, and as long again where single calls
-// take longer than a Turn.
+// Options say how long is measured.
 type Options struct {
 	Rounds int           // at least 1
-	Turns  int           // of each subject in a round; at least 1
 	Turn   time.Duration // of a subject's calls in a row; at least one call is made
+	Turns  int           // of each subject in a round; 0: as many as Time has room for, at least 1
+	Time   time.Duration // that all rounds together are to take, if Turns is 0; single calls that take long can exceed it
 	Before func()        // is called before each turn, untimed; nil: nothing is
 }
 
@@ -40,13 +40,22 @@ const maxCalls = 1 << 24
 // Measure times the subjects, of which results are in the same order. The error says that ctx was done before the end, or that
 // the options are wrong; that a subject failed is in its result and disturbs no other one.
 func Measure(ctx context.Context, subjects []Subject, o Options) ([]Result, error) {
-	if o.Rounds < 1 || o.Turns < 1 || o.Turn < 0 {
-		return nil, fmt.Errorf("interleaved: %d rounds of %d turns of %v; there has to be one at least", o.Rounds, o.Turns, o.Turn)
+	if o.Rounds < 1 || o.Turns < 0 || o.Turn < 0 || o.Time < 0 {
+		return nil, fmt.Errorf("interleaved: %d rounds of %d turns of %v, or of %v; there has to be a round, and none of them negative", o.Rounds, o.Turns, o.Turn, o.Time)
 	}
 	results := make([]Result, len(subjects))
 	calls := make([]int, len(subjects))
+	var pass time.Duration // a turn of each
 	for i := range subjects {
-		calls[i] = results[i].calibrate(&subjects[i], o)
+		if err := ctx.Err(); err != nil {
+			return nil, interrupted(ctx)
+		}
+		var took time.Duration
+		calls[i], took = results[i].calibrate(&subjects[i], o)
+		pass += took
+	}
+	if o.Turns == 0 {
+		o.Turns = max(1, int(o.Time/(time.Duration(o.Rounds)*max(pass, 1))))
 	}
 	for range o.Rounds {
 		least := make([]time.Duration, len(subjects))
@@ -56,7 +65,7 @@ func Measure(ctx context.Context, subjects []Subject, o Options) ([]Result, erro
 		for range o.Turns {
 			for i := range subjects {
 				if err := ctx.Err(); err != nil {
-					return nil, fmt.Errorf("interleaved: not measured to the end: %w", context.Cause(ctx))
+					return nil, interrupted(ctx)
 				}
 				if results[i].Err == nil {
 					least[i] = min(least[i], results[i].turn(&subjects[i], calls[i], o.Before))
@@ -72,14 +81,20 @@ func Measure(ctx context.Context, subjects []Subject, o Options) ([]Result, erro
 	return results, nil
 }
 
-// calibrate returns how many calls take about a turn.
-func (r *Result) calibrate(s *Subject, o Options) int {
-	for calls := 1; ; {
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("interleaved: not measured to the end: %w", context.Cause(ctx))
+}
+
+// calibrate returns how many calls take about a turn, and how long those take with what comes before.
+func (r *Result) calibrate(s *Subject, o Options) (calls int, all time.Duration) {
+	for calls = 1; ; calls *= 2 {
+		start := time.Now()
 		took := r.turn(s, calls, o.Before)
+		all = time.Since(start)
 		if r.Err != nil || took >= o.Turn/2 || calls >= maxCalls {
-			return max(1, int(float64(calls)*min(float64(o.Turn)/float64(max(took, 1)), 2)))
+			factor := min(float64(o.Turn)/float64(max(took, 1)), 2)
+			return max(1, int(float64(calls)*factor)), time.Duration(float64(all) * max(factor, 1/float64(calls)))
 		}
-		calls *= 2
 	}
 }
 

@@ -66,8 +66,17 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestTime: there are as many turns as there is time for.
+func TestTime(t *testing.T) {
+	calls := 0
+	_, err := Measure(t.Context(), []Subject{{"a", 1, func() error { calls++; time.Sleep(time.Millisecond); return nil }}}, Options{Rounds: 2, Time: 50 * time.Millisecond})
+	if err != nil || calls < 1+2 || calls > 1+50 { // a sleep takes a millisecond or more
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{}, {Rounds: 1}, {Turns: 1}, {Rounds: 1, Turns: 1, Turn: -1}} {
+	for _, o := range []Options{{}, {Turns: 1}, {Rounds: 1, Turns: -1}, {Rounds: 1, Turns: 1, Turn: -1}, {Rounds: 1, Time: -1}} {
 		if _, err := Measure(t.Context(), nil, o); err == nil {
 			t.Errorf("%+v", o)
 		}
