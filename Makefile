@@ -16,14 +16,16 @@ GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench ./provider
 GORGONIA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CURDIR)/gpu/driver/gorgonia/include"
 # What tlsproxy is compared with.
 CADDY = v2.11.9
+# Where make install puts things.
+PREFIX ?= /usr/local
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 # Random vectors compared with the Python model, for each parameter set.
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-browser test-gorgonia \
-        test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
+.PHONY: help demo build install build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-browser test-gorgonia \
+        test-prometheus test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -34,6 +36,9 @@ demo: build ## handshakes through the proxy, three groups side by side; no GPU n
 build: ## bin/tlsproxy, with the hook, static
 	CGO_ENABLED=0 $(GOTLS) build -o bin/tlsproxy ./cmd/tlsproxy
 
+install: ## bin/tlsproxy, its manual, completion and units beneath PREFIX (/usr/local), and that beneath DESTDIR
+	scripts/install.sh bin/tlsproxy "$(DESTDIR)" "$(PREFIX)"
+
 build-gorgonia: ## bin/tlsproxy with CUDA's driver through gorgonia.org/cu (cgo)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	$(GORGONIA) $(GOTLS) build -tags gorgonia -o bin/tlsproxy ./cmd/tlsproxy
@@ -42,8 +47,10 @@ check: ## the tests that need no installed program
 	CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
 	cd interop/acme && CGO_ENABLED=0 $(GO) test ./...
+	cd deploy/kubernetes && CGO_ENABLED=0 $(GO) test -count=1 ./...
+	cd deploy/prometheus && CGO_ENABLED=0 $(GO) test -count=1 ./... # what it reads outside of its module go test does not see change
 
-test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser ## every test that needs no GPU
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser test-prometheus ## every test that needs no GPU
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
@@ -60,11 +67,12 @@ test-oracle: ## the scheme against the independent Python model
 	$(GO) test -tags oracle -run Oracle -timeout 120m ./provider/ctruprime -oracle.n=$(ORACLE)
 
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
-	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -timeout 30m ./tlsext/gotls
+	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "^Test(Toolchains|ToolchainLine|TooOldToolchain)$$" -timeout 30m ./tlsext/gotls
 
-test-programs: ## with curl and openssl against the proxy, and nginx behind it
-	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light
+test-programs: ## with curl, openssl and nginx; manual pages, completion, units
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh fish=fish groff=groff systemd-analyze=systemd
 	$(GOTLS) test -tags programs ./interop
+	$(GOTLS) test -tags programs -run 'InShells|InFish|InGroff|InSystemd' ./cmd/tlsproxy
 
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
 	scripts/need.sh g++=g++ objcopy=binutils
@@ -74,7 +82,7 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 # without it.
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=0 $(GO) test -tags sim -timeout 30m $(GPU_PACKAGES)
-	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service
+	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service ./cmd/tlsproxy/internal/report
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(filter-out ./kernels/...,$(GPU_PACKAGES)) ./kernels/sim/...
 	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service
@@ -88,6 +96,10 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 test-browser: sim ## the live page in Chromium, on the simulated GPU
 	scripts/need.sh chromium=chromium
 	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run TestLivePage -timeout 10m ./cmd/tlsproxy
+
+test-prometheus: ## the alert rules, by promtool
+	promtool=$$(scripts/promtool.sh build/.promtool) && $$promtool check rules deploy/prometheus/alerts.yaml && \
+		$$promtool test rules deploy/prometheus/alerts_test.yaml
 
 test-gpu: ## the same on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
@@ -146,6 +158,8 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	$(GOTLS) vet -tags "sim browser" ./cmd/tlsproxy && $(TOOL) staticcheck -tags "sim browser" ./cmd/tlsproxy
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd interop/acme && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
+	cd deploy/prometheus && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
+	cd deploy/kubernetes && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	scripts/govulncheck.sh $(TOOL) govulncheck ./...
 
 fuzz: ## each fuzz target for a short while

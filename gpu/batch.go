@@ -27,7 +27,9 @@ type batch struct {
 	buffer  *buffer
 	opened  time.Time
 
-	deadline time.Time // by when it must have ended; set by the worker that starts it
+	started  time.Time     // when a worker began to run it
+	took     time.Duration // until its results were there; set before done is closed, where there are some
+	deadline time.Time     // by when it must have ended; set by the worker that starts it
 
 	joined atomic.Uint64 // rows taken, and sealed
 
@@ -179,6 +181,12 @@ func (t *Ticket) Status(i int) (status uint64) {
 		status |= uint64(binary.LittleEndian.Uint32(word)) << (32 * w)
 	}
 	return status
+}
+
+// Times returns when the rows' batch began to run, and how long it then took until its results were there: from pinned memory to pinned memory. It is
+// known after Wait has returned nil.
+func (t *Ticket) Times() (started time.Time, took time.Duration) {
+	return t.batch.started, t.batch.took
 }
 
 // Device returns the number of the device that the rows are on.

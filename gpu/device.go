@@ -68,12 +68,12 @@ func (d *device) expected(s *session, k *Kind) float64 {
 const leastRow = 1
 
 // count takes note of a batch that has ended well.
-func (d *device) count(b *batch, started time.Time) {
-	took := time.Since(started)
-	d.latency[b.kind.index].Add(float64(b.size), float64(took))
+func (d *device) count(b *batch) {
+	b.took = time.Since(b.started)
+	d.latency[b.kind.index].Add(float64(b.size), float64(b.took))
 	// Rows come evenly, so that half of the time in which they gathered is what they waited.
-	d.flight[b.kind.index].Add(float64(took + started.Sub(b.opened)/2))
-	d.latencies.Add(uint64(took))
+	d.flight[b.kind.index].Add(float64(b.took + b.started.Sub(b.opened)/2))
+	d.latencies.Add(uint64(b.took))
 	d.sizes.Add(uint64(b.size))
 	d.batches.Add(1)
 	d.rows.Add(uint64(b.size))

@@ -65,7 +65,7 @@ func (w *worker) serve(b *batch) bool {
 		return true
 	}
 	s.runs.Add(1)
-	started := w.watch(b)
+	w.watch(b)
 	err := w.runInContext(b)
 	w.current.Store(nil)
 	s.runs.Add(-1)
@@ -77,7 +77,7 @@ func (w *worker) serve(b *batch) bool {
 	if s.device.isRefused() {
 		err = ErrFault
 	} else {
-		s.device.count(b, started)
+		s.device.count(b)
 	}
 	if !b.finish(err) {
 		<-b.done
@@ -86,13 +86,12 @@ func (w *worker) serve(b *batch) bool {
 	return true
 }
 
-func (w *worker) watch(b *batch) (started time.Time) {
+func (w *worker) watch(b *batch) {
 	hang := w.session.device.engine.config.Hang
-	started = time.Now()
-	b.deadline = started.Add(hang)
+	b.started = time.Now()
+	b.deadline = b.started.Add(hang)
 	w.current.Store(b)
 	w.rouse(hang)
-	return started
 }
 
 // rouse has the watchdog look after a while, unless it will look sooner.

@@ -55,10 +55,13 @@ func TestTraffic(t *testing.T) {
 	t.Logf("%d requests, %d of them given up by the client; backends died %d times; %d reloads; before %+v, after %+v",
 		run.done.Load(), run.abandoned.Load(), p.deaths, p.reloads, before, after)
 	if n := run.failed.Load(); n > 0 {
-		t.Errorf("%d requests failed", n)
+		t.Errorf("%d requests failed; the proxy wrote:\n%s", n, p.written())
 	}
 	if p.deaths == 0 || p.reloads == 0 || run.abandoned.Load() == 0 {
 		t.Error("nothing was disturbed")
+	}
+	if n := gauge(t, p.fetch("/metrics"), `tlsproxy_reloads_total\{outcome="failed"\}`); n > 0 {
+		t.Errorf("%.0f reloads failed", n)
 	}
 	// A few goroutines and descriptors come and go with timers and reloads.
 	if after.goroutines > before.goroutines+16 || after.descriptors > before.descriptors+16 {
@@ -229,13 +232,21 @@ func (p *trafficProxy) disturb(t *testing.T, mortals []*mortal, run *traffic, st
 		m.live(t)
 		run.epoch.Add(1)
 		changed := p.conf + fmt.Sprintf("headers: {forwarded: %v}\n", p.reloads%2 == 0)
-		if err := os.WriteFile(p.file, []byte(changed), 0o600); err != nil {
+		if err := replaceFile(p.file, changed); err != nil {
 			t.Error(err)
 			return
 		}
 		p.cmd.Process.Signal(syscall.SIGHUP)
 		p.reloads++
 	}
+}
+
+// replaceFile puts a file in place of another at once: the proxy may be reading it.
+func replaceFile(name, content string) error {
+	if err := os.WriteFile(name+".new", []byte(content), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
 }
 
 // gauges are what the proxy holds when it has nothing to do.

@@ -57,8 +57,9 @@ type request struct {
 	privateKey *ctruprime.PrivateKey
 	out        []byte
 	err        error
-	device     bool // a device made the result
-	wanted     bool // a device would have, had the engine adopted the key
+	timing     *Timing // nil: nobody asks
+	device     bool    // a device made the result
+	wanted     bool    // a device would have, had the engine adopted the key
 }
 
 // kemParts returns where the parts of a request's KEM operation lie: the public

@@ -197,6 +197,7 @@ func (e *gpuEngine) one(ctx context.Context, batch []request) {
 		r.err = context.Cause(ctx)
 		return
 	}
+	r.timing.begin()
 	t, err := e.gpu.Reserve(k, 1)
 	if err == gpu.ErrBusy {
 		var token bool
@@ -218,6 +219,7 @@ func (e *gpuEngine) one(ctx context.Context, batch []request) {
 		r.err = context.Cause(ctx)
 	default:
 		e.countReason(err, 1)
+		r.timing.leave()
 		e.cpu.serve(ctx, batch)
 	}
 }
@@ -230,6 +232,7 @@ func (e *gpuEngine) ride(ctx context.Context, r *request, t *gpu.Ticket) error {
 	err := t.Wait(ctx)
 	if err == nil {
 		e.accept(r, t, 0)
+		r.timing.ran(t.Times())
 	}
 	return err
 }

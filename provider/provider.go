@@ -168,6 +168,7 @@ func (p *Provider) do(ctx context.Context, r request) ([]byte, error) {
 	out := make([]byte, outSize(r.op, r.scheme))
 	batch[0] = r
 	batch[0].out = out
+	batch[0].timing = timingOf(ctx)
 	p.serve(ctx, batch[:])
 	if err := batch[0].err; err != nil {
 		clear(out)

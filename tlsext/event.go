@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"time"
+
+	"github.com/ctrutls/ctrutls/provider"
 )
 
 // Event tells of a key exchange with one of this package's groups: on a server
@@ -16,6 +18,9 @@ type Event struct {
 	// Duration is the time spent in the provider, waiting included. On a client
 	// it is that of making the share and of computing the secret together.
 	Duration time.Duration
+	// Timing is the part of Duration that went to a batch and to waiting for it; on a
+	// client, of computing the secret.
+	Timing provider.Timing
 	// Err is nil on success. A fault of the peer is a [*provider.PeerError],
 	// answered with illegal_parameter; any other with internal_error. It holds no
 	// key material.
@@ -36,6 +41,18 @@ type observerKey struct{}
 func WithObserver(ctx context.Context, f func(Event)) context.Context {
 	return context.WithValue(ctx, observerKey{}, f)
 }
+
+// timed returns a context for a call of the engine whose Timing an observer will
+// see, if there is one.
+func (e *exchanger) timed(ctx context.Context) (context.Context, *provider.Timing) {
+	if e.observe == nil && ctx.Value(observerKey{}) == nil {
+		return ctx, &noTiming
+	}
+	return provider.WithTiming(ctx)
+}
+
+// noTiming is what nobody sees, and nobody writes to.
+var noTiming provider.Timing
 
 func (e *exchanger) report(ctx context.Context, event Event) {
 	if e.observe != nil {

@@ -38,8 +38,9 @@ func (e *exchanger) ServerShare(ctx context.Context, id tls.CurveID, clientShare
 		return nil, nil, err
 	}
 	began := time.Now()
-	share, secret, err = e.engine.ServerExchange(ctx, g.scheme, clientShare)
-	e.report(ctx, Event{Group: id, Server: true, Duration: time.Since(began), Err: err})
+	timed, timing := e.timed(ctx)
+	share, secret, err = e.engine.ServerExchange(timed, g.scheme, clientShare)
+	e.report(ctx, Event{Group: id, Server: true, Duration: time.Since(began), Timing: *timing, Err: err})
 	return share, secret, err
 }
 
@@ -64,8 +65,9 @@ func (e *exchanger) ClientShare(ctx context.Context, id tls.CurveID, x *ecdh.Pri
 		defer discard()
 		defer caught(&err)
 		began := time.Now()
-		secret, err = e.engine.ClientFinish(ctx, g.scheme, x, sk, serverShare)
-		e.report(ctx, Event{Group: id, Duration: spent + time.Since(began), Err: err})
+		timed, timing := e.timed(ctx)
+		secret, err = e.engine.ClientFinish(timed, g.scheme, x, sk, serverShare)
+		e.report(ctx, Event{Group: id, Duration: spent + time.Since(began), Timing: *timing, Err: err})
 		return secret, err
 	}
 	return share, finish, discard, nil

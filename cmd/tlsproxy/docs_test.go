@@ -1,38 +1,196 @@
 package main
 
 import (
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
 )
 
-// TestExamplesOfDocs reads every example as a configuration, once the keys that each
-// file needs are there.
+// repository is the root of the repository, from this package's folder.
+var repository = filepath.Join("..", "..")
+
+// documents lists the repository's texts.
+func documents(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		switch name := entry.Name(); {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == ".git" || name == "build" || name == "bin"):
+			return fs.SkipDir
+		case filepath.Ext(name) == ".md":
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// foreign are configurations of other programs.
+var foreign = regexp.MustCompile(`^(?:scrape_configs|apiVersion):`)
+
+// TestExamplesOfDocs loads every example of a configuration as tlsproxy check does, once
+// the keys that each file needs are there, and the files that it names.
 func TestExamplesOfDocs(t *testing.T) {
-	for name, least := range map[string]int{"routing.md": 9, "certificates.md": 9} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	cert, found := selfSigned(t), 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-		if len(examples) < least {
-			t.Errorf("%s: %d examples", name, len(examples))
-		}
-		for _, example := range examples {
-			file := "\n" + example[1]
-			if !strings.Contains(file, "\ncertificates:") {
-				file += "certificates: [{cert: cert.pem, key: key.pem}]\n"
+		for _, example := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			if foreign.MatchString(example[1]) {
+				continue
 			}
-			if !strings.Contains(file, "\nbackends:") {
-				file += "backends: {urls: http://127.0.0.1:8080}\n"
-			}
-			if _, err := config.Parse(name, []byte(file)); err != nil {
-				t.Errorf("%v\n%s", err, file)
+			found++
+			if _, err := loadExample(t, cert, example[1]); err != nil {
+				t.Errorf("%s: %v\n%s", path, err, example[1])
 			}
 		}
 	}
+	if found < 20 {
+		t.Errorf("%d examples", found)
+	}
+}
+
+// loadExample loads a configuration, or a part of one.
+func loadExample(t *testing.T, cert *tls.Certificate, text string) (*service.Plan, error) {
+	t.Helper()
+	file := filepath.Join(filepath.Dir(files(t, cert, "")), "tlsproxy.yaml")
+	text = "\n" + regexp.MustCompile(`([\s"'\[])/(etc|var|run)/`).ReplaceAllString(text, "${1}"+filepath.Dir(file)+"/$2/")
+	if !strings.Contains(text, "\ncertificates:") {
+		text += "certificates: [{cert: cert.pem, key: key.pem}]\n"
+	}
+	if !strings.Contains(text, "\nbackends:") {
+		text += "backends: {urls: http://127.0.0.1:8080}\n"
+	}
+	c, err := config.Parse(file, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	supply(t, reflect.ValueOf(c).Elem(), filepath.Dir(file))
+	return service.Load(c)
+}
+
+// supply makes the files that a configuration names, from those in a folder.
+func supply(t *testing.T, v reflect.Value, folder string) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			supply(t, v.Index(i), folder)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			supply(t, v.MapIndex(key), folder)
+		}
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			if !f.IsExported() {
+				continue
+			}
+			if f.Type.Kind() != reflect.String {
+				supply(t, v.FieldByIndex(f.Index), folder)
+			} else if name := v.FieldByIndex(f.Index).String(); filepath.IsAbs(name) {
+				key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+				supplyFile(t, key, name, folder)
+			}
+		}
+	}
+}
+
+// supplyFile makes what a key of the configuration names.
+func supplyFile(t *testing.T, key, name, folder string) {
+	t.Helper()
+	switch key {
+	case "cert", "ca", "directory_ca":
+		link(t, filepath.Join(folder, "cert.pem"), name)
+	case "key":
+		link(t, filepath.Join(folder, "key.pem"), name)
+	case "folder":
+		link(t, filepath.Join(folder, "cert.pem"), filepath.Join(name, "tls.crt"))
+		link(t, filepath.Join(folder, "key.pem"), filepath.Join(name, "tls.key"))
+	case "secrets", "password_file":
+		secret := make([]byte, 32)
+		rand.Read(secret)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(base64.StdEncoding.EncodeToString(secret)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// link makes a file the same as another, unless it is there.
+func link(t *testing.T, from, to string) {
+	t.Helper()
+	if _, err := os.Stat(to); err == nil {
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLinksOfDocs: what a text links to in this repository is there, headings too.
+func TestLinksOfDocs(t *testing.T) {
+	links := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(match[1], "://") {
+				continue
+			}
+			links++
+			name, heading, _ := strings.Cut(match[1], "#")
+			target := path
+			if name != "" {
+				target = filepath.Join(filepath.Dir(path), name)
+			}
+			if there, err := os.ReadFile(target); err != nil && !isFolder(target) {
+				t.Errorf("%s: %v", path, err)
+			} else if heading != "" && !hasHeading(string(there), heading) {
+				t.Errorf("%s: %s has no heading %s", path, target, heading)
+			}
+		}
+	}
+	if links < 50 {
+		t.Errorf("%d links", links)
+	}
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// hasHeading looks for a heading by the name that links have for it.
+func hasHeading(text, slug string) bool {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		kept := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		if strings.ReplaceAll(kept, " ", "-") == slug {
+			return true
+		}
+	}
+	return false
 }

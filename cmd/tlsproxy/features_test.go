@@ -8,9 +8,6 @@ import (
 	"testing"
 )
 
-// repository is the root of the repository, from this package's folder.
-var repository = filepath.Join("..", "..")
-
 // TestFeatures: each row of the feature table that says yes for tlsproxy links to tests
 // that exist, each that says no to none, and notes are there where rows refer to them.
 func TestFeatures(t *testing.T) {

@@ -22,7 +22,12 @@ type commands struct {
 	Bench   benchCommand   `cmd:"" help:"Make handshakes with a TLS server, any, and measure rate, latency and processor time."`
 	Report  reportCommand  `cmd:"" help:"Run the measurements on this machine and write them as a page of HTML and as Markdown."`
 	Version versionCommand `cmd:"" help:"Print what this binary is."`
-	Loadgen loadgenCommand `cmd:"" hidden:""`
+
+	Completion completionCommand `cmd:"" help:"Print what a shell reads to complete this program's command line."`
+	Man        manCommand        `cmd:"" help:"Print a manual page, in roff."`
+
+	Loadgen  loadgenCommand  `cmd:"" hidden:""`
+	Complete completeCommand `cmd:"" hidden:"" passthrough:""`
 }
 
 // Exit statuses.
@@ -46,14 +51,7 @@ type streams struct {
 // execute runs a command line and returns the exit status.
 func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	exited := -1
-	parser, err := kong.New(new(commands), kong.Name("tlsproxy"),
-		kong.Description("A TLS-terminating reverse proxy with a post-quantum key exchange of its own."),
-		kong.Writers(out, errOut), kong.Exit(func(status int) { exited = status }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"report_parts": strings.Join(report.Parts(), ",")})
-	if err != nil {
-		panic("tlsproxy: " + err.Error()) // the struct commands is at fault
-	}
+	parser := newParser(kong.Writers(out, errOut), kong.Exit(func(status int) { exited = status }))
 	parsed, err := parser.Parse(args)
 	if exited >= 0 { // help was asked for and given
 		return exited
@@ -68,6 +66,18 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 		return exitFailure
 	}
 	return 0
+}
+
+// newParser makes a parser of the command line.
+func newParser(options ...kong.Option) *kong.Kong {
+	parser, err := kong.New(new(commands), append(options, kong.Name("tlsproxy"),
+		kong.Description("A TLS-terminating reverse proxy with a post-quantum key exchange of its own."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"report_parts": strings.Join(report.Parts(), ",")})...)
+	if err != nil {
+		panic("tlsproxy: " + err.Error()) // the struct commands is at fault
+	}
+	return parser
 }
 
 // printError prints an error, which may have several lines, with the program's

@@ -45,6 +45,7 @@ type backend struct {
 	unfit    bool          // by health checks
 	served   uint64        // in all
 	faults   uint64        // in all
+	retried  uint64        // in all
 }
 
 // newBackend returns the backend behind u. The address is where its host was
@@ -136,6 +137,13 @@ func (b *backend) succeeded() {
 	if back {
 		b.log.Info("backend is back", "backend", b.name)
 	}
+}
+
+// retry notes that another backend failed what this one is tried with.
+func (b *backend) retry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.retried++
 }
 
 // undecided notes that a request ended without telling anything about the

@@ -326,9 +326,54 @@ func TestBodyOutlastsTheAnswer(t *testing.T) {
 	}
 }
 
+// TestBodyIsOver: a backend answers as soon as it has all of a request, and the
+// request can then be over and its body closed before the transport has asked for
+// more of it, which must not cost the answer.
+func TestBodyIsOver(t *testing.T) {
+	for _, protocol := range []Protocol{HTTP1, H2C} {
+		synctest.Test(t, func(t *testing.T) {
+			content := strings.Repeat("answer", 10_000)
+			rest := make(chan bool)
+			c := newClusterWith(t, 1, func(w http.ResponseWriter, r *http.Request) {
+				io.ReadFull(r.Body, make([]byte, len("request")))
+				http.NewResponseController(w).EnableFullDuplex() // else it waits for the end itself
+				io.WriteString(w, content[:10])
+				http.NewResponseController(w).Flush()
+				<-rest
+				io.WriteString(w, content[10:])
+			}, func(o *Options) { o.Protocol = protocol })
+			asked := make(chan bool)
+			r, _ := http.NewRequest("POST", "http://front.example/", io.MultiReader(strings.NewReader("request"), readFunc(func([]byte) (int, error) {
+				close(asked)
+				return 0, http.ErrBodyReadAfterClose
+			})))
+			r.ContentLength = int64(len("request"))
+			response, err := c.pool.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			synctest.Wait()
+			close(rest)
+			select {
+			case <-asked:
+				t.Error("the body was read past its end")
+			default:
+			}
+			if got, err := io.ReadAll(response.Body); string(got) != content || err != nil {
+				t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
+			}
+		})
+	}
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
 // TestBodyIsReadOnce: what was read of a body cannot be had again.
 func TestBodyIsReadOnce(t *testing.T) {
-	b := newRetryBody(&closeCounter{Reader: strings.NewReader("x")})
+	b := newRetryBody(&http.Request{Body: &closeCounter{Reader: strings.NewReader("x")}})
 	if again, err := b.again(); again != b || err != nil {
 		t.Errorf("unread: %v, %v", again, err)
 	}

@@ -12,7 +12,9 @@ import (
 // long as nothing was read from it: a transport that cannot connect closes it.
 // A nil *retryBody is no body.
 type retryBody struct {
-	body io.ReadCloser
+	body  io.ReadCloser
+	left  int64 // bytes until its end; -1: it ends where body says so
+	ended bool  // it has given its last byte
 
 	mu      sync.Mutex
 	stream  *stream       // that takes it; nil: its connection has deadlines
@@ -24,11 +26,20 @@ type retryBody struct {
 	closed  bool
 }
 
-func newRetryBody(body io.ReadCloser) *retryBody {
-	if body == nil || body == http.NoBody {
+// newRetryBody wraps the body of r. Where its length is known, its end is told
+// with its last byte: a transport asks once more to be sure, by when a backend may
+// have answered, the request be over, and the body closed. That would look like a
+// broken request and cost the answer. Trailers come with the end that the body
+// itself tells.
+func newRetryBody(r *http.Request) *retryBody {
+	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	return &retryBody{body: body}
+	b := &retryBody{body: r.Body, left: -1}
+	if r.ContentLength > 0 && len(r.Trailer) == 0 {
+		b.left = r.ContentLength
+	}
+	return b
 }
 
 // begin hands the body to an attempt, and bounds how long that may take over a
@@ -55,6 +66,9 @@ var errBodyRead = errors.New("the request's body cannot be read twice")
 
 // Read is called when the piece before has been taken.
 func (b *retryBody) Read(p []byte) (int, error) {
+	if b.ended {
+		return 0, io.EOF
+	}
 	b.mu.Lock()
 	b.read = true
 	stream, within := b.stream, b.within
@@ -63,6 +77,12 @@ func (b *retryBody) Read(p []byte) (int, error) {
 		stream.taken()
 	}
 	n, err := b.body.Read(p)
+	if b.left > 0 {
+		if b.left -= int64(n); b.left <= 0 && err == nil {
+			err = io.EOF
+		}
+	}
+	b.ended = err == io.EOF
 	if stream != nil && within > 0 && n > 0 {
 		stream.handed(within)
 	}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ctrutls/ctrutls/internal/histogram"
 )
 
 // Options configure a Pool. Required are URLs, EjectAfter, EjectFor,
@@ -54,6 +56,7 @@ type Pool struct {
 	options  Options
 	balancer balancer
 	budget   budget
+	latency  histogram.Histogram
 	ctx      context.Context // of lookups and health checks
 	stop     context.CancelFunc
 	working  sync.WaitGroup // those
@@ -158,6 +161,9 @@ const (
 	forgotten                // a backend may have seen it and broke off before it answered
 )
 
+// Name returns Options.Name.
+func (p *Pool) Name() string { return p.options.Name }
+
 // RoundTrip sends a request to one of the backends, whose base path is put in
 // front of the request's. The Host header stays as it is. The answer's body has
 // to be closed. Errors name the backend; they wrap *UnavailableError,
@@ -165,7 +171,7 @@ const (
 // error, or whatever kept the answer from coming.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.budget.earn()
-	body := newRetryBody(r.Body)
+	body := newRetryBody(r)
 	defer body.settle()
 	var key uint64
 	if p.options.Balance == Hash {
@@ -179,7 +185,9 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 			body.Close()
 			return nil, p.conclude(err)
 		}
-		tried = append(tried, b)
+		if tried = append(tried, b); len(tried) > 1 {
+			b.retry()
+		}
 		var response *http.Response
 		var what outcome
 		if response, what, err = p.try(b, r, body); err == nil {
@@ -224,11 +232,13 @@ func idempotent(method string) bool {
 // try sends a request to one backend.
 func (p *Pool) try(b *backend, r *http.Request, body *retryBody) (*http.Response, outcome, error) {
 	b.enter()
+	start := time.Now()
 	try := newAttempt(b, r.Context(), p.options.Protocol)
 	out, transport := b.outgoing(r, body, try, p.options.WriteTimeout)
 	response, err := transport.RoundTrip(out)
 	if err == nil {
 		b.succeeded()
+		p.latency.Add(uint64(time.Since(start)))
 		try.follow(response, p.options.ReadTimeout)
 		return response, final, nil
 	}
@@ -335,7 +345,9 @@ func (p *Pool) Dial(ctx context.Context, source string) (*Conn, error) {
 		if b == nil {
 			break
 		}
-		tried = append(tried, b)
+		if tried = append(tried, b); len(tried) > 1 {
+			b.retry()
+		}
 		var c *Conn
 		if c, err = b.connect(ctx); err == nil {
 			return c, nil

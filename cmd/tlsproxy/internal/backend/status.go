@@ -1,6 +1,10 @@
 package backend
 
-import "time"
+import (
+	"time"
+
+	"github.com/ctrutls/ctrutls/internal/histogram"
+)
 
 // Status is a snapshot of what a Pool knows of one backend.
 type Status struct {
@@ -10,6 +14,7 @@ type Status struct {
 	Ejected  time.Time `json:"ejected_until,omitzero"`
 	Underway int64     `json:"under_way"` // requests and connections
 	Served   uint64    `json:"served"`    // requests that were answered and connections that were made
+	Retries  uint64    `json:"retries"`   // of them all, those that another backend had failed first
 	Failures uint64    `json:"failures"`  // no connection, no answer, or one that broke off for too long
 }
 
@@ -26,8 +31,12 @@ func (p *Pool) Status() []Status {
 	return all
 }
 
+// Latency is how long requests took from when a backend was chosen to the header of
+// its answer, in nanoseconds, of those that were answered.
+func (p *Pool) Latency() *histogram.Snapshot { return p.latency.Snapshot() }
+
 func (b *backend) status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Status{URL: b.url.String(), Address: b.address, Healthy: !b.unfit, Ejected: b.ejected, Underway: b.underway.Load(), Served: b.served, Failures: b.faults}
+	return Status{URL: b.url.String(), Address: b.address, Healthy: !b.unfit, Ejected: b.ejected, Underway: b.underway.Load(), Served: b.served, Retries: b.retried, Failures: b.faults}
 }

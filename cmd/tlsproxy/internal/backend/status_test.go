@@ -19,7 +19,7 @@ func TestStatus(t *testing.T) {
 		got := c.pool.Status()
 		want := []Status{
 			{URL: "http://b0", Address: "b0:80", Healthy: true, Ejected: got[0].Ejected, Failures: 2},
-			{URL: "http://b1", Address: "b1:80", Healthy: true, Underway: 1, Served: 4},
+			{URL: "http://b1", Address: "b1:80", Healthy: true, Underway: 1, Served: 4, Retries: 2},
 		}
 		for i := range want {
 			if got[i] != want[i] || got[i].Up() != (i == 1) {
@@ -30,6 +30,9 @@ func TestStatus(t *testing.T) {
 			t.Errorf("ejected for another %v", left)
 		}
 		conn.Close()
+		if n := c.pool.Latency().Count; n != 3 {
+			t.Errorf("%d latencies, want one of each answer", n)
+		}
 	})
 }
 

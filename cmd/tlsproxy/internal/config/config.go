@@ -145,6 +145,12 @@ type Host struct {
 
 	Certificates []Certificate `yaml:"certificates,omitempty" max:"1000"` // none: those of the whole proxy
 	TLS          HostTLS       `yaml:"tls"`
+	Limits       HostLimits    `yaml:"limits"`
+}
+
+// HostLimits bound what a host's clients can make the proxy hold.
+type HostLimits struct {
+	Connections int `yaml:"connections" min:"0" max:"1000000"` // 0: no bound of its own
 }
 
 // HostTLS is where a host's policy differs from the key tls. What is zero does
@@ -177,6 +183,7 @@ type Timeouts struct {
 	Write           Duration `yaml:"write" min:"0" max:"24h"`
 	Idle            Duration `yaml:"idle" min:"10ms" max:"24h" reload:"restart"`
 	Tunnel          Duration `yaml:"tunnel" min:"0" max:"720h"`
+	Lifetime        Duration `yaml:"lifetime" min:"0" max:"8760h"`
 	BackendConnect  Duration `yaml:"backend_connect" min:"10ms" max:"5m"`
 	BackendWrite    Duration `yaml:"backend_write" min:"0" max:"24h"`
 	BackendResponse Duration `yaml:"backend_response" min:"0" max:"24h"`
@@ -187,13 +194,18 @@ type Timeouts struct {
 
 // Limits bound what clients can make the proxy hold.
 type Limits struct {
-	Connections         int  `yaml:"connections" min:"1" max:"1000000"`
-	Handshakes          int  `yaml:"handshakes" min:"1" max:"1000000"`
-	HandshakesPerSource int  `yaml:"handshakes_per_source" min:"1" max:"1000000"`
-	Requests            int  `yaml:"requests" min:"1" max:"1000000"`
-	Streams             int  `yaml:"streams" min:"1" max:"10000" reload:"restart"`
-	HeaderBytes         Size `yaml:"header_bytes" min:"1KiB" max:"16MiB" reload:"restart"`
-	ParsedCertificates  int  `yaml:"parsed_certificates" min:"1" max:"1000000" reload:"restart"`
+	Connections             int  `yaml:"connections" min:"1" max:"1000000"`
+	ConnectionsPerSource    int  `yaml:"connections_per_source" min:"1" max:"1000000"`
+	Handshakes              int  `yaml:"handshakes" min:"1" max:"1000000"`
+	HandshakesPerSource     int  `yaml:"handshakes_per_source" min:"1" max:"1000000"`
+	HandshakeRatePerSource  int  `yaml:"handshake_rate_per_source" min:"0" max:"1000000"` // a second; 0: no bound
+	HandshakeBurstPerSource int  `yaml:"handshake_burst_per_source" min:"1" max:"1000000"`
+	Sources                 int  `yaml:"sources" min:"1" max:"10000000" reload:"restart"`
+	Requests                int  `yaml:"requests" min:"1" max:"1000000"`
+	Streams                 int  `yaml:"streams" min:"1" max:"10000" reload:"restart"`
+	URLBytes                Size `yaml:"url_bytes" min:"128" max:"16MiB"`
+	HeaderBytes             Size `yaml:"header_bytes" min:"1KiB" max:"16MiB" reload:"restart"`
+	ParsedCertificates      int  `yaml:"parsed_certificates" min:"1" max:"1000000" reload:"restart"`
 }
 
 // Log says what is logged and how.
@@ -260,13 +272,17 @@ func Default() *Config {
 			Drain:           Duration(30 * time.Second),
 		},
 		Limits: Limits{
-			Connections:         16384,
-			Handshakes:          4096,
-			HandshakesPerSource: 256,
-			Requests:            8192,
-			Streams:             250,
-			HeaderBytes:         64 << 10,
-			ParsedCertificates:  defaultParsedCertificates,
+			Connections:             16384,
+			ConnectionsPerSource:    4096,
+			Handshakes:              4096,
+			HandshakesPerSource:     256,
+			HandshakeBurstPerSource: 100,
+			Sources:                 65536,
+			Requests:                8192,
+			Streams:                 250,
+			URLBytes:                16 << 10,
+			HeaderBytes:             64 << 10,
+			ParsedCertificates:      defaultParsedCertificates,
 		},
 		Log: Log{
 			Format:            FormatText,

@@ -261,6 +261,8 @@ func TestErrors(t *testing.T) {
 				`3:59: acme.names names a.example twice`},
 		{"directory", smallest + "acme: {directory: 'http://a.example'}\n",
 			`3:19: acme.directory: "http://a.example" is not a URL that begins with https://`},
+		{"lifetime", smallest + "timeouts: {lifetime: 9s}\n",
+			`3:22: timeouts.lifetime: 9s is less than 10s; 0 is no bound`},
 		{"poll", smallest + "reload: {poll: 1ms}\n",
 			`3:16: reload.poll: 1ms is less than 100ms; 0 is never`},
 		{"folder and file", "certificates: [{folder: a, cert: b}]\nbackends: {urls: 'http://b'}\n",
@@ -397,12 +399,14 @@ hosts:
     pool: raw
     certificates: {cert: /c/2.pem, key: /c/2.key}
     tls: {groups: X25519MLKEM768, min_version: "1.2", alpn: postgresql, require_hybrid: false, client_auth: {mode: require, ca: /c/d.pem, allow: "dns:*.e"}}
+    limits: {connections: 27}
 unknown_host: refuse
 headers: {forwarded: true, client_cert: true}
 reload: {poll: 3s, every: 4h, configuration: true}
-timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s,
+timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s, lifetime: 28m,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
-limits: {connections: 11, handshakes: 10, handshakes_per_source: 9, requests: 13, streams: 14, header_bytes: 15 KiB, parsed_certificates: 23}
+limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes_per_source: 9, handshake_rate_per_source: 24, handshake_burst_per_source: 25,
+  sources: 26, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
 provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
@@ -522,6 +526,8 @@ hosts:
   - path: /a/
     pool: default
   tls: {}
+  limits:
+    connections: 0
 - names:
   - c.example
   mode: tcp
@@ -542,6 +548,8 @@ hosts:
       ca: /c/d.pem
       allow:
       - dns:*.e
+  limits:
+    connections: 27
 unknown_host: refuse
 headers:
   forwarded: true
@@ -557,6 +565,7 @@ timeouts:
   write: 4s
   idle: 5s
   tunnel: 6s
+  lifetime: 28m
   backend_connect: 7s
   backend_write: 18s
   backend_response: 8s
@@ -565,10 +574,15 @@ timeouts:
   drain: 10s
 limits:
   connections: 11
+  connections_per_source: 12
   handshakes: 10
   handshakes_per_source: 9
+  handshake_rate_per_source: 24
+  handshake_burst_per_source: 25
+  sources: 26
   requests: 13
   streams: 14
+  url_bytes: 2KiB
   header_bytes: 15KiB
   parsed_certificates: 23
 log:

@@ -36,6 +36,9 @@ func (c *Config) validate(found Errors) Errors {
 			v.errorf(interval.key, "%s: %v is less than %v; 0 is never", interval.key, interval.of, shortestReload)
 		}
 	}
+	if l := c.Timeouts.Lifetime; l > 0 && l < shortestLifetime {
+		v.errorf("timeouts.lifetime", "timeouts.lifetime: %v is less than %v; 0 is no bound", l, shortestLifetime)
+	}
 	if c.Limits.Handshakes > c.Limits.Connections && !v.atFault("limits.connections") {
 		v.errorf("limits.handshakes", "limits.handshakes (%d) is more than limits.connections (%d); a connection in its handshake counts as one",
 			c.Limits.Handshakes, c.Limits.Connections)
@@ -45,6 +48,10 @@ func (c *Config) validate(found Errors) Errors {
 
 // shortestReload keeps a proxy from doing little else.
 const shortestReload = Duration(100 * time.Millisecond)
+
+// shortestLifetime is more than a handshake and a first request take: connections
+// that end with those would make clients connect without an end.
+const shortestLifetime = Duration(10 * time.Second)
 
 type validator struct {
 	config *Config

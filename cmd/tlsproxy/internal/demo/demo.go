@@ -121,7 +121,7 @@ func (d *Demo) config(backend net.Addr) *config.Config {
 		c.TLS.Groups = append(c.TLS.Groups, config.Group(id))
 	}
 	c.Backends.URLs = []config.URL{{URL: &url.URL{Scheme: "http", Host: backend.String()}}}
-	c.Limits.HandshakesPerSource = c.Limits.Handshakes
+	c.Limits.HandshakesPerSource, c.Limits.ConnectionsPerSource = c.Limits.Handshakes, c.Limits.Connections
 	c.Provider = d.options.Provider
 	c.Admin.Listen = d.options.Admin
 	c.Timeouts.Drain = config.Duration(time.Second)

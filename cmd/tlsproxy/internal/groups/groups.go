@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ctrutls/ctrutls/provider"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
@@ -104,16 +105,22 @@ func Unavailable(ids []tls.CurveID) ([]tls.CurveID, error) {
 	return out, nil
 }
 
-// WithFaults returns a context for a handshake under which fault is called if
-// the key exchange fails by our own doing. A handshake whose time was up, or
-// that was cut, is not that.
-func WithFaults(ctx context.Context, fault func()) context.Context {
+// KeyExchange tells of a key exchange with one of our groups.
+type KeyExchange struct {
+	Fault        bool          // it failed by our own doing
+	Queue, Batch time.Duration // as in provider.Timing
+}
+
+// WithObserver returns a context for a server's handshake under which f is called,
+// in the handshake's goroutine, when its key exchange with a group of ours has ended.
+// One whose time was up, or that was cut, is not at fault.
+func WithObserver(ctx context.Context, f func(KeyExchange)) context.Context {
 	return tlsext.WithObserver(ctx, func(e tlsext.Event) {
 		var peer *provider.PeerError
-		if e.Err == nil || errors.As(e.Err, &peer) || ctx.Err() != nil {
-			return
-		}
-		fault()
+		f(KeyExchange{
+			Fault: e.Err != nil && !errors.As(e.Err, &peer) && ctx.Err() == nil,
+			Queue: e.Timing.Queue, Batch: e.Timing.Batch,
+		})
 	})
 }
 

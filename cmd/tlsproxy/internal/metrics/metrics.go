@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"crypto/tls"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/build"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/internal/histogram"
@@ -27,6 +29,7 @@ type Metrics struct {
 	handshakeFailures *prometheus.CounterVec
 	handshakeDuration *prometheus.HistogramVec
 	shed              *prometheus.CounterVec
+	expired           *prometheus.CounterVec
 	requests          *prometheus.CounterVec
 	requestDuration   *prometheus.HistogramVec
 	responseBytes     prometheus.Counter
@@ -41,22 +44,30 @@ func (m *Metrics) HandshakeLatency() *histogram.Snapshot { return m.latency.Snap
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		handshakes: counters("handshakes_total", "TLS handshakes that succeeded, by version, key exchange group, and whether they resumed a session.",
+		handshakes: counters("handshakes_total", "TLS handshakes that succeeded, by TLS version, key exchange group, and whether they resumed a session.",
 			"version", "group", "resumed"),
 		handshakeFailures: counters("handshake_failures_total",
 			"TLS handshakes that failed, by outcome, by the alert that was sent or received (none: without one that was seen), and by the version and group agreed on so far. "+
 				"Clients that leave without a word are not counted.",
 			"outcome", "alert_sent", "alert_received", "version", "group"),
 		handshakeDuration: histograms("handshake_duration_seconds", "Time from accepting a connection to the end of its TLS handshake, for those that succeeded.", handshakeBuckets, "group", "resumed"),
-		shed:              counters("connections_shed_total", "Connections closed when they were accepted, by the limit that was reached.", "limit"),
+		shed:              counters("connections_shed_total", "Connections closed because of a limit, at accept or at their ClientHello, by the limit.", "limit"),
+		expired:           counters("connections_expired_total", "Connections that ended because of their lifetime: drained, or cut after the time to drain.", "outcome"),
 		requests:          counters("requests_total", "Requests, by protocol and class of the answer's status (aborted: no answer was begun).", "protocol", "code"),
 		requestDuration:   histograms("request_duration_seconds", "Time from a request's header to the end of its answer, upgraded connections left out.", requestBuckets, "protocol"),
 		responseBytes: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "response_body_bytes_total",
 			Help: "Bytes of answers' bodies, upgraded connections left out."}),
 	}
-	m.registry.MustRegister(m.handshakes, m.handshakeFailures, m.handshakeDuration, m.shed, m.requests, m.requestDuration, m.responseBytes,
+	m.registry.MustRegister(buildInfo(), m.handshakes, m.handshakeFailures, m.handshakeDuration, m.shed, m.expired, m.requests, m.requestDuration, m.responseBytes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// buildInfo is about the program itself.
+func buildInfo() prometheus.Collector {
+	labels := prometheus.Labels{"version": build.Version(), "commit": build.Commit(), "goversion": runtime.Version(), "hook": strconv.FormatBool(groups.HookPresent())}
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", ConstLabels: labels,
+		Help: "1, for the program's version, the commit that it was built from, the Go release, and whether the hook in crypto/tls is there."}, func() float64 { return 1 })
 }
 
 // Gatherer gives the metrics as they stand.
@@ -118,6 +129,15 @@ func alertLabel(name string) string {
 
 // ObserveShed counts a connection.
 func (m *Metrics) ObserveShed(limit string) { m.shed.WithLabelValues(limit).Inc() }
+
+// ObserveExpired counts a connection.
+func (m *Metrics) ObserveExpired(cut bool) {
+	outcome := "drained"
+	if cut {
+		outcome = "cut"
+	}
+	m.expired.WithLabelValues(outcome).Inc()
+}
 
 // ObserveRequest counts a request.
 func (m *Metrics) ObserveRequest(e proxy.RequestEvent) {

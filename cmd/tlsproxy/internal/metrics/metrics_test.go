@@ -11,6 +11,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/internal/histogram"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
@@ -36,7 +37,7 @@ func TestHandshakes(t *testing.T) {
 		m.ObserveHandshake(proxy.HandshakeEvent{Outcome: proxy.HandshakeRefused, Version: tls.VersionTLS12, AlertReceived: name})
 	}
 	compare(t, m, `
-# HELP tlsproxy_handshakes_total TLS handshakes that succeeded, by version, key exchange group, and whether they resumed a session.
+# HELP tlsproxy_handshakes_total TLS handshakes that succeeded, by TLS version, key exchange group, and whether they resumed a session.
 # TYPE tlsproxy_handshakes_total counter
 tlsproxy_handshakes_total{group="X25519MLKEM768",resumed="false",version="1.3"} 2
 tlsproxy_handshakes_total{group="X25519MLKEM768",resumed="true",version="1.3"} 1
@@ -57,7 +58,7 @@ func TestRequests(t *testing.T) {
 	m.ObserveRequest(proxy.RequestEvent{Protocol: "HTTP/1.0"})
 	m.ObserveShed("limits.connections")
 	compare(t, m, `
-# HELP tlsproxy_connections_shed_total Connections closed when they were accepted, by the limit that was reached.
+# HELP tlsproxy_connections_shed_total Connections closed because of a limit, at accept or at their ClientHello, by the limit.
 # TYPE tlsproxy_connections_shed_total counter
 tlsproxy_connections_shed_total{limit="limits.connections"} 1
 # HELP tlsproxy_requests_total Requests, by protocol and class of the answer's status (aborted: no answer was begun).
@@ -75,14 +76,16 @@ tlsproxy_response_body_bytes_total 10
 func TestState(t *testing.T) {
 	m := New()
 	m.Follow(func() State {
-		return State{Proxy: proxy.Stats{Open: 5}, Certificates: 2, Pools: map[string][]backend.Status{"web": {
+		return State{Proxy: proxy.Stats{Open: 5}, Certificates: 2, Pools: map[string]Pool{"web": {Latency: new(histogram.Histogram).Snapshot(), Backends: []backend.Status{
 			{URL: "http://a:1", Address: "192.0.2.1:1", Healthy: true, Underway: 3, Served: 40, Failures: 5},
 			{URL: "http://a:1", Address: "192.0.2.2:1", Healthy: true, Ejected: time.Now()},
-			{URL: "http://a:1/b", Address: "a:1"}}}, CertificateExpiry: time.Unix(1_900_000_000, 0), KeyExchanges: provider.Stats{
-			Operations: []provider.OperationStats{{Scheme: "CTRU-Prime-761", Operation: "server-exchange", Served: 10, ByGPU: 7, PeerFaults: 2, Failures: 1}},
-			Signatures: provider.OperationStats{Served: 9, ByGPU: 5, Failures: 4},
-			GPU: &provider.GPUStats{Full: 3, Mismatches: 1, Devices: []provider.DeviceStats{{Number: 1, Name: "NVIDIA H200", PCIBusID: "0000:17:00.0",
-				ComputeCapability: "9.0", State: "refused: wrong result", LatencyP99: 2 * time.Millisecond, Temperature: new(61.5)}}}}}
+			{URL: "http://a:1/b", Address: "a:1", Retries: 6}}}},
+			Expiries: []Expiry{{[]string{"a.example", "b.example"}, time.Unix(1_900_000_000, 0)}, {[]string{"a.example"}, time.Unix(1_900_000_001, 0)}, {nil, time.Unix(1_900_000_002, 0)}},
+			KeyExchanges: provider.Stats{
+				Operations: []provider.OperationStats{{Scheme: "CTRU-Prime-761", Operation: "server-exchange", Served: 10, ByGPU: 7, PeerFaults: 2, Failures: 1}},
+				Signatures: provider.OperationStats{Served: 9, ByGPU: 5, Failures: 4},
+				GPU: &provider.GPUStats{Full: 3, Mismatches: 1, Devices: []provider.DeviceStats{{Number: 1, Name: "NVIDIA H200", PCIBusID: "0000:17:00.0",
+					ComputeCapability: "9.0", State: "refused: wrong result", LatencyP99: 2 * time.Millisecond, Temperature: new(61.5)}}}}}
 	})
 	compare(t, m, `
 # HELP tlsproxy_backend_failures_total Times that a backend could not be reached, gave no answer, or stalled.
@@ -95,19 +98,25 @@ tlsproxy_backend_failures_total{address="a:1",pool="web",url="http://a:1/b"} 0
 tlsproxy_backend_requests_in_flight{address="192.0.2.1:1",pool="web",url="http://a:1"} 3
 tlsproxy_backend_requests_in_flight{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
 tlsproxy_backend_requests_in_flight{address="a:1",pool="web",url="http://a:1/b"} 0
-# HELP tlsproxy_backend_requests_total Those that a backend answered or took.
+# HELP tlsproxy_backend_requests_total Requests, and connections in mode tcp or passthrough, that a backend answered or took.
 # TYPE tlsproxy_backend_requests_total counter
 tlsproxy_backend_requests_total{address="192.0.2.1:1",pool="web",url="http://a:1"} 40
 tlsproxy_backend_requests_total{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
 tlsproxy_backend_requests_total{address="a:1",pool="web",url="http://a:1/b"} 0
+# HELP tlsproxy_backend_retries_total Requests, and connections in mode tcp or passthrough, that came to a backend because another had failed them.
+# TYPE tlsproxy_backend_retries_total counter
+tlsproxy_backend_retries_total{address="192.0.2.1:1",pool="web",url="http://a:1"} 0
+tlsproxy_backend_retries_total{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
+tlsproxy_backend_retries_total{address="a:1",pool="web",url="http://a:1/b"} 6
 # HELP tlsproxy_backend_up 1 for a backend that takes part, 0 for one that fails its health check or is ejected.
 # TYPE tlsproxy_backend_up gauge
 tlsproxy_backend_up{address="192.0.2.1:1",pool="web",url="http://a:1"} 1
 tlsproxy_backend_up{address="192.0.2.2:1",pool="web",url="http://a:1"} 0
 tlsproxy_backend_up{address="a:1",pool="web",url="http://a:1/b"} 0
-# HELP tlsproxy_certificate_expiry_timestamp_seconds When the certificate expires that expires first.
+# HELP tlsproxy_certificate_expiry_timestamp_seconds When certificates expire: of the 20 that expire first, by the first name that each is valid for.
 # TYPE tlsproxy_certificate_expiry_timestamp_seconds gauge
-tlsproxy_certificate_expiry_timestamp_seconds 1.9e+09
+tlsproxy_certificate_expiry_timestamp_seconds{name="a.example"} 1.9e+09
+tlsproxy_certificate_expiry_timestamp_seconds{name="none"} 1.900000002e+09
 # HELP tlsproxy_connections Clients' connections that are open, those in their handshake included.
 # TYPE tlsproxy_connections gauge
 tlsproxy_connections 5
@@ -119,7 +128,7 @@ tlsproxy_kem_operation_failures_total{fault="peer",operation="server-exchange",s
 # TYPE tlsproxy_kem_operations_total counter
 tlsproxy_kem_operations_total{engine="cpu",operation="server-exchange",scheme="CTRU-Prime-761"} 3
 tlsproxy_kem_operations_total{engine="gpu",operation="server-exchange",scheme="CTRU-Prime-761"} 7
-# HELP tlsproxy_signature_failures_total Those of them that failed.
+# HELP tlsproxy_signature_failures_total Signatures by certificates' keys with provider.gpu.sign that failed.
 # TYPE tlsproxy_signature_failures_total counter
 tlsproxy_signature_failures_total 4
 # HELP tlsproxy_signatures_total Signatures by certificates' keys with provider.gpu.sign, by what made them.
@@ -139,10 +148,10 @@ tlsproxy_gpu_temperature_celsius{device="1"} 61.5
 # HELP tlsproxy_gpu_info 1, for each GPU that is used.
 # TYPE tlsproxy_gpu_info gauge
 tlsproxy_gpu_info{compute_capability="9.0",device="1",name="NVIDIA H200",pci_bus_id="0000:17:00.0"} 1
-# HELP tlsproxy_gpu_wrong_results_total Those of them that were wrong, each of which closes a GPU for good.
+# HELP tlsproxy_gpu_wrong_results_total Results of GPUs that were found to be wrong, each of which closes the GPU for good.
 # TYPE tlsproxy_gpu_wrong_results_total counter
 tlsproxy_gpu_wrong_results_total 1
-`, "tlsproxy_backend_failures_total", "tlsproxy_backend_requests_in_flight", "tlsproxy_backend_requests_total", "tlsproxy_backend_up",
+`, "tlsproxy_backend_failures_total", "tlsproxy_backend_requests_in_flight", "tlsproxy_backend_requests_total", "tlsproxy_backend_retries_total", "tlsproxy_backend_up",
 		"tlsproxy_certificate_expiry_timestamp_seconds", "tlsproxy_connections", "tlsproxy_kem_operation_failures_total", "tlsproxy_kem_operations_total",
 		"tlsproxy_signature_failures_total", "tlsproxy_signatures_total", "tlsproxy_gpu_state", "tlsproxy_gpu_temperature_celsius", "tlsproxy_gpu_power_watts", "tlsproxy_gpu_info", "tlsproxy_gpu_wrong_results_total")
 	if problems, err := testutil.GatherAndLint(m.Gatherer()); err != nil || len(problems) != 0 {

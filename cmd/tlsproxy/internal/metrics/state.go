@@ -8,19 +8,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/internal/histogram"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
 // State is what is read anew for each scrape.
 type State struct {
-	Proxy             proxy.Stats
-	KeyExchanges      provider.Stats
-	CertificateExpiry time.Time // of the certificate that expires first; zero if there is none
-	Certificates      int
-	Reloads           uint64 // that changed something, or that were asked for, and succeeded
-	ReloadFailures    uint64
-	Pools             map[string][]backend.Status
+	Proxy          proxy.Stats
+	Draining       bool
+	KeyExchanges   provider.Stats
+	Certificates   int
+	Expiries       []Expiry // of the certificates that expire first, in that order: a few
+	Reloads        uint64   // that changed something, or that were asked for, and succeeded
+	ReloadFailures uint64
+	ReloadFailing  bool // the latest did, or one before that the latest has not made good
+	Pools          map[string]Pool
+}
+
+// Expiry says when a certificate expires.
+type Expiry struct {
+	Names []string // that it is valid for
+	At    time.Time
+}
+
+// Pool is what there is to know of a pool.
+type Pool struct {
+	Backends []backend.Status
+	Latency  *histogram.Snapshot // from choosing a backend to the header of its answer, in nanoseconds
 }
 
 // Follow makes the metrics include what source returns, which is called for each
@@ -37,31 +53,46 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // What describes a backend.
 var backendLabels = []string{"pool", "url", "address"}
 
+// What describes the certificates that expire first.
+var expiryLabels = []string{"name"}
+
 // What describes a device, beside its number.
 var deviceLabels = []string{"device"}
 
 var (
 	connectionsDesc  = describe("connections", "Clients' connections that are open, those in their handshake included.")
+	handshakingDesc  = describe("handshakes_in_flight", "Clients' connections that are in their handshake.")
+	acceptedDesc     = describe("connections_accepted_total", "Clients' connections that were accepted and not shed.")
+	underwayDesc     = describe("requests_in_flight", "Requests under way, connections in mode tcp or passthrough and upgraded ones included.")
+	receivedDesc     = describe("received_bytes_total", "Bytes from clients, TLS and handshakes included.")
+	sentDesc         = describe("sent_bytes_total", "Bytes to clients, TLS and handshakes included.")
+	drainingDesc     = describe("draining", "1 while the proxy lets what is under way come to its end, before it stops.")
 	certificatesDesc = describe("certificates", "Certificates that are loaded.")
 	reloadsDesc      = describe("reloads_total", "Times that the configuration, or files that it names, were read again, by outcome: ok, or failed, after which all stays as it was.", "outcome")
-	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When the certificate expires that expires first.")
+	reloadableDesc   = describe("config_last_reload_successful", "0 from when the configuration, or files that it names, could not be read again until they could; else 1.")
+	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When certificates expire: of the 20 that expire first, by the first name that each is valid for.", expiryLabels...)
 
 	backendUpDesc       = describe("backend_up", "1 for a backend that takes part, 0 for one that fails its health check or is ejected.", backendLabels...)
 	backendUnderwayDesc = describe("backend_requests_in_flight", "Requests, and connections in mode tcp or passthrough, that a backend serves.", backendLabels...)
-	backendServedDesc   = describe("backend_requests_total", "Those that a backend answered or took.", backendLabels...)
+	backendServedDesc   = describe("backend_requests_total", "Requests, and connections in mode tcp or passthrough, that a backend answered or took.", backendLabels...)
+	backendRetriesDesc  = describe("backend_retries_total", "Requests, and connections in mode tcp or passthrough, that came to a backend because another had failed them.", backendLabels...)
+	backendLatencyDesc  = describe("backend_response_duration_seconds", "Time from choosing a backend for a request to the header of its answer, connecting included, of those that were answered.", "pool")
 	backendFailuresDesc = describe("backend_failures_total", "Times that a backend could not be reached, gave no answer, or stalled.", backendLabels...)
 
 	operationsDesc = describe("kem_operations_total", "Operations of the key exchange provider that succeeded, by parameter set, operation, and what carried them out.", "scheme", "operation", "engine")
 	refusedDesc    = describe("kem_operation_failures_total", "Operations of the key exchange provider that failed, by whose fault it was.", "scheme", "operation", "fault")
 	signedDesc     = describe("signatures_total", "Signatures by certificates' keys with provider.gpu.sign, by what made them.", "engine")
-	unsignedDesc   = describe("signature_failures_total", "Those of them that failed.")
+	unsignedDesc   = describe("signature_failures_total", "Signatures by certificates' keys with provider.gpu.sign that failed.")
 	poolLevelDesc  = describe("key_pool_keys", "Key pairs that are ready.", "scheme")
 	poolSizeDesc   = describe("key_pool_size", "Key pairs that are held at most.", "scheme")
+	poolMadeDesc   = describe("key_pool_generated_total", "Key pairs that were made for the pool.", "scheme")
+	poolTakenDesc  = describe("key_pool_handed_out_total", "Key pairs that were taken from the pool, each once.", "scheme")
 	poolWaitsDesc  = describe("key_pool_waits_total", "Calls that found the pool empty.", "scheme")
 
+	loadDesc       = describe("kem_load_processors", "How many processors key exchanges would keep busy if the CPU did them all, averaged over the latest; GPUs are used from one on. Only with provider.engine auto and a GPU.")
 	fallbacksDesc  = describe("gpu_fallbacks_total", "Operations meant for a GPU that the CPU carried out, by reason.", "reason")
 	checkedDesc    = describe("gpu_checked_results_total", "Results of GPUs that were computed again on the CPU.")
-	mismatchesDesc = describe("gpu_wrong_results_total", "Those of them that were wrong, each of which closes a GPU for good.")
+	mismatchesDesc = describe("gpu_wrong_results_total", "Results of GPUs that were found to be wrong, each of which closes the GPU for good.")
 
 	deviceInfoDesc   = describe("gpu_info", "1, for each GPU that is used.", "device", "name", "pci_bus_id", "compute_capability")
 	deviceStateDesc  = describe("gpu_state", "1 for the state that the GPU is in, 0 for the others; open is the good one.", "device", "state")
@@ -71,6 +102,7 @@ var (
 	faultsDesc       = describe("gpu_faults_total", "Times that the GPU failed, hangs among them.", deviceLabels...)
 	hangsDesc        = describe("gpu_hangs_total", "Times that the GPU hung.", deviceLabels...)
 	resetsDesc       = describe("gpu_resets_total", "Resets of the GPU's CUDA context.", deviceLabels...)
+	reopenedDesc     = describe("gpu_reopenings_total", "Times that the GPU was opened again after a fault.", deviceLabels...)
 	durationDesc     = describe("gpu_batch_duration_seconds", "Time that batches take, from pinned memory to pinned memory.", deviceLabels...)
 	sizeDesc         = describe("gpu_batch_size", "Operations in a batch.", deviceLabels...)
 	memoryUsedDesc   = describe("gpu_memory_used_bytes", "Memory of the GPU that is in use, by all processes.", deviceLabels...)
@@ -97,17 +129,33 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	now := s.source()
 	c := collection{out}
 	c.gauge(connectionsDesc, float64(now.Proxy.Open))
+	c.gauge(handshakingDesc, float64(now.Proxy.Handshaking))
+	c.gauge(underwayDesc, float64(now.Proxy.Underway))
+	c.count(acceptedDesc, now.Proxy.Accepted)
+	c.count(receivedDesc, now.Proxy.Received)
+	c.count(sentDesc, now.Proxy.Sent)
+	c.gauge(drainingDesc, truth(now.Draining))
 	c.gauge(certificatesDesc, float64(now.Certificates))
 	c.count(reloadsDesc, now.Reloads, "ok")
 	c.count(reloadsDesc, now.ReloadFailures, "failed")
-	if !now.CertificateExpiry.IsZero() {
-		c.gauge(expiryDesc, float64(now.CertificateExpiry.Unix()))
-	}
+	c.gauge(reloadableDesc, truth(!now.ReloadFailing))
+	c.expiries(now.Expiries)
 	for name, pool := range now.Pools {
-		c.pool(name, pool)
+		c.pool(name, &pool)
 	}
 	c.provider(&now.KeyExchanges)
 }
+
+// truth is 1 for true.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// maxName bounds what a certificate puts into a label, in bytes.
+const maxName = 255
 
 // collection takes metrics in.
 type collection struct{ out chan<- prometheus.Metric }
@@ -120,14 +168,27 @@ func (c collection) count(d *prometheus.Desc, value uint64, labels ...string) {
 	c.out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
 }
 
-func (c collection) pool(name string, backends []backend.Status) {
-	for _, b := range backends {
-		up := 0.0
-		if b.Up() {
-			up = 1
+// expiries takes the first of certificates that have their first name in common.
+func (c collection) expiries(soonest []Expiry) {
+	seen := map[string]bool{}
+	for _, e := range soonest {
+		name := none
+		if len(e.Names) > 0 {
+			name = logging.Peer(e.Names[0], maxName)
 		}
+		if !seen[name] {
+			seen[name] = true
+			c.gauge(expiryDesc, float64(e.At.Unix()), name)
+		}
+	}
+}
+
+func (c collection) pool(name string, pool *Pool) {
+	c.histogram(backendLatencyDesc, pool.Latency.Buckets(1e-9), float64(pool.Latency.Sum)*1e-9, requestBuckets, name)
+	for _, b := range pool.Backends {
 		labels := []string{name, b.URL, b.Address}
-		c.gauge(backendUpDesc, up, labels...)
+		c.gauge(backendUpDesc, truth(b.Up()), labels...)
+		c.count(backendRetriesDesc, b.Retries, labels...)
 		c.gauge(backendUnderwayDesc, float64(b.Underway), labels...)
 		c.count(backendServedDesc, b.Served, labels...)
 		c.count(backendFailuresDesc, b.Failures, labels...)
@@ -147,7 +208,12 @@ func (c collection) provider(st *provider.Stats) {
 	for _, k := range st.KeyPools {
 		c.gauge(poolLevelDesc, float64(k.Level), k.Scheme)
 		c.gauge(poolSizeDesc, float64(k.Size), k.Scheme)
+		c.count(poolMadeDesc, k.Generated, k.Scheme)
+		c.count(poolTakenDesc, k.HandedOut, k.Scheme)
 		c.count(poolWaitsDesc, k.Waits, k.Scheme)
+	}
+	if st.Routing != nil {
+		c.gauge(loadDesc, st.Routing.Load)
 	}
 	if g := st.GPU; g != nil {
 		c.count(fallbacksDesc, g.Full, "full")
@@ -167,11 +233,7 @@ func (c collection) device(d *provider.DeviceStats) {
 	c.gauge(deviceInfoDesc, 1, number, d.Name, d.PCIBusID, d.ComputeCapability)
 	is, _, _ := strings.Cut(d.State, ":")
 	for _, name := range deviceStates {
-		value := 0.0
-		if name == is {
-			value = 1
-		}
-		c.gauge(deviceStateDesc, value, number, name)
+		c.gauge(deviceStateDesc, truth(name == is), number, name)
 	}
 	c.gauge(deviceMemoryDesc, float64(d.Memory), number)
 	if d.MemoryUsed != nil {
@@ -187,6 +249,7 @@ func (c collection) device(d *provider.DeviceStats) {
 	c.count(faultsDesc, d.Faults, number)
 	c.count(hangsDesc, d.Hangs, number)
 	c.count(resetsDesc, d.Resets, number)
+	c.count(reopenedDesc, d.Reopened, number)
 	c.histogram(durationDesc, d.Latencies, d.LatencySum.Seconds(), batchBuckets, number)
 	c.histogram(sizeDesc, d.Sizes, float64(d.Rows), sizeBuckets, number)
 }

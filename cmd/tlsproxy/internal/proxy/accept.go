@@ -59,49 +59,74 @@ func (s *Server) isDraining() bool {
 }
 
 // admit starts a connection's handshake, or sheds the connection if a limit is
-// reached: new ones are turned away rather than all made slow.
+// reached: new ones are turned away rather than all made slow. Nothing is made for one
+// that is shed but what the listener has made already.
 func (s *Server) admit(raw net.Conn) {
 	c := newConn(s, raw)
-	limit, value := s.enter(c)
-	if limit == "" {
-		go s.handshake(c)
+	if over := s.enter(c); over != (excess{}) {
+		raw.Close()
+		s.noteShed(c, over)
 		return
 	}
-	raw.Close()
-	s.noteShed(raw.RemoteAddr(), limit, value)
+	go s.handshake(c)
 }
 
 // noteShed tells of a connection that a limit has cost.
-func (s *Server) noteShed(remote net.Addr, limit string, value int) {
-	s.observer.ObserveShed(limit)
+func (s *Server) noteShed(c *conn, over excess) {
+	if over != draining {
+		s.mu.Lock()
+		s.stats.Shed++
+		s.mu.Unlock()
+	}
+	s.observer.ObserveShed(over.limit)
 	s.limiters.shed.Log(slog.LevelWarn, "connection shed", func() []slog.Attr {
-		return []slog.Attr{slog.String("remote", remote.String()), slog.String("limit", limit), slog.Int("value", value)}
+		attrs := []slog.Attr{slog.String("remote", c.RemoteAddr().String()), slog.String("limit", over.limit), slog.Int("value", over.value)}
+		if c.host != nil {
+			attrs = append(attrs, slog.String("host", c.host.Name))
+		}
+		return attrs
 	})
 }
 
+// draining is why there are no new connections, and no limit.
+var draining = excess{limit: "draining"}
+
 // enter takes c into the books, or names the limit that is reached.
-func (s *Server) enter(c *conn) (limit string, value int) {
+func (s *Server) enter(c *conn) excess {
 	limits := &c.live.limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.draining:
-		return "draining", 0
+		return draining
 	case len(s.conns) >= limits.Connections:
-		s.stats.Shed++
-		return "limits.connections", limits.Connections
-	case s.handshaking >= limits.Handshakes:
-		s.stats.Shed++
-		return "limits.handshakes", limits.Handshakes
-	case s.sources[c.source] >= limits.HandshakesPerSource:
-		s.stats.Shed++
-		return "limits.handshakes_per_source", limits.HandshakesPerSource
+		return excess{"limits.connections", limits.Connections}
+	case s.books.handshaking >= limits.Handshakes:
+		return excess{"limits.handshakes", limits.Handshakes}
 	}
+	if over := s.books.takeSource(c.source, limits); over != (excess{}) {
+		return over
+	}
+	c.sourced = true
 	s.conns[c] = struct{}{}
-	s.handshaking++
-	s.sources[c.source]++
+	s.stats.Accepted++
+	c.number = s.stats.Accepted
+	s.books.handshaking++
 	s.working.Add(1) // before Shutdown can wait for it: draining is false
-	return "", 0
+	return excess{}
+}
+
+// enterHost is the part of enter that has to wait for the ClientHello. A connection
+// that was closed meanwhile is off the books, and stays off.
+func (s *Server) enterHost(c *conn) excess {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.conns[c]; !open {
+		return excess{}
+	}
+	over := s.books.takeHost(c.host.Name, c.host.Connections)
+	c.hosted = over == (excess{})
+	return over
 }
 
 // forget takes a closed connection off the books.
@@ -109,5 +134,11 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if c.sourced {
+		s.books.leaveSource(c.source, 1, 0)
+	}
+	if c.hosted {
+		s.books.leaveHost(c.host.Name)
+	}
 	s.noteProgress()
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
@@ -16,8 +18,11 @@ import (
 type conn struct {
 	net.Conn
 	server   *Server
+	number   uint64     // from 1 on, once it is admitted
 	live     *setup     // that it was accepted under
-	source   netip.Addr // whose share of the handshakes it takes
+	source   netip.Addr // whose share of connections and handshakes it takes
+	sourced  bool       // and that it takes it; the Server's lock guards this and hosted
+	hosted   bool       // it takes a share of its host's connections
 	closed   atomic.Bool
 	accepted time.Time
 
@@ -27,6 +32,9 @@ type conn struct {
 	atFault     atomic.Bool                         // our key exchange failed
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
 
+	keyExchange groups.KeyExchange // with a group of ours; set within the handshake
+	handshook   time.Duration      // how long the handshake took, once it is done
+
 	host         *routing.Host // found by the ClientHello; nil before that
 	sni          string        // that the ClientHello asks for
 	policy       identity      // of the host's, in the handshake
@@ -35,6 +43,8 @@ type conn struct {
 	silent       bool          // nothing is sent
 	keeping      bool          // what is read is kept as well
 	kept         []byte
+
+	lifetime atomic.Pointer[lifetime] // nil: it has no bound
 
 	writeTimeout time.Duration // 0: none
 	writeArmed   atomic.Int64  // when the deadline for writes was last set, in Unix nanoseconds
@@ -47,30 +57,25 @@ func newConn(s *Server, raw net.Conn) *conn {
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
 }
 
-// sourceOf is a client's address without its port; of IPv6 only the first 64
-// bits, as one client can have all the others. It is the zero Addr for addresses
-// of no known form.
-func sourceOf(a net.Addr) netip.Addr {
-	var at netip.AddrPort
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		at = tcp.AddrPort()
-	} else {
-		at, _ = netip.ParseAddrPort(a.String())
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		network, _ := ip.Prefix(64)
-		ip = network.Addr()
-	}
-	return ip
-}
-
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
 
-func (c *conn) sawFault() { c.atFault.Store(true) }
+func (c *conn) sawKeyExchange(e groups.KeyExchange) {
+	c.keyExchange = e
+	if e.Fault {
+		c.atFault.Store(true)
+	}
+}
 
-// finishHandshake lets go of what was noted for the log.
+// client describes the connection for the access log; state is nil where TLS is
+// passed through.
+func (c *conn) client(state *tls.ConnectionState) accesslog.Client {
+	return accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
+		Handshake: c.handshook, Queue: c.keyExchange.Queue, Batch: c.keyExchange.Batch}
+}
+
+// finishHandshake lets go of what was noted in case that the handshake fails.
 func (c *conn) finishHandshake() {
+	c.handshook = time.Since(c.accepted)
 	c.established.Store(true)
 	c.hello.Store(nil)
 }
@@ -78,6 +83,7 @@ func (c *conn) finishHandshake() {
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	c.server.received.Add(uint64(n))
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
 		if c.keeping {
@@ -99,7 +105,9 @@ func (c *conn) Write(b []byte) (int, error) {
 		c.noteAlert(b)
 	}
 	c.armWrite()
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	c.server.sent.Add(uint64(n))
+	return n, err
 }
 
 // armWrite moves the deadline for writes on. It does so once in a quarter of
@@ -156,6 +164,11 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	err := c.Conn.Close()
+	if l := c.lifetime.Load(); l != nil {
+		if over, cut := l.stop(); over {
+			c.server.observer.ObserveExpired(cut)
+		}
+	}
 	c.server.forget(c)
 	return err
 }

@@ -9,79 +9,89 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 )
 
 // TestDrain: requests and tunnels under way come to their end, new connections
 // are refused, and nothing is left.
 func TestDrain(t *testing.T) {
-	forBoth(t, func(t *testing.T, http2 bool) {
-		entered, leave := make(chan bool), make(chan bool)
-		r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
-			if req.Header.Get("Upgrade") != "" {
-				switching(func(c net.Conn, in *bufio.Reader) { io.Copy(c, in) })(w, req)
-				return
-			}
-			entered <- true
-			<-leave
-			hello(w, req)
-		})
-		idle := r.connect()
-		io.WriteString(idle, "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n")
-		if response, err := http.ReadResponse(bufio.NewReader(idle), nil); err != nil || response.StatusCode != 200 {
-			t.Fatalf("%v %v", response, err)
-		}
-		silent, err := r.dial(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer silent.Close()
-		tunnel, half := r.upgraded("")
-		request := make(chan string)
-		go func() {
-			status, body := r.get(r.client(http2), "/")
-			request <- fmt.Sprint(status, " ", body)
-		}()
-		<-entered
-		stopped := make(chan error)
-		go func() { stopped <- r.server.Shutdown(context.Background()) }()
-		r.stopped = true
+	t.Run("Common", func(t *testing.T) { forBoth(t, func(t *testing.T, http2 bool) { drain(t, nil, http2) }) })
+	t.Run("Mortal", func(t *testing.T) { forBoth(t, func(t *testing.T, http2 bool) { drain(t, mortal, http2) }) })
+}
 
-		if _, err := silent.Read(make([]byte, 1)); err == nil {
-			t.Error("a connection without ClientHello was answered")
+func drain(t *testing.T, change func(*config.Config), http2 bool) {
+	entered, leave := make(chan bool), make(chan bool)
+	r := newRig(t, change, func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Upgrade") != "" {
+			switching(func(c net.Conn, in *bufio.Reader) { io.Copy(c, in) })(w, req)
+			return
 		}
-		if c, err := r.dial(context.Background()); err == nil {
-			// The kernel may have taken it in before the listener closed.
-			if _, err := c.Read(make([]byte, 1)); err == nil {
-				t.Error("a new connection was answered")
-			}
-			c.Close()
-		}
-		idle.Read(make([]byte, 1)) // ends when the idle connection is closed
-		io.WriteString(tunnel, "ping")
-		if _, err := io.ReadFull(tunnel, make([]byte, 4)); err != nil {
-			t.Errorf("the tunnel: %v", err)
-		}
-		leave <- true
-		if got := <-request; got != "200 hello" {
-			t.Errorf("the request: %s", got)
-		}
-		half.CloseWrite()
-		if _, err := io.Copy(io.Discard, tunnel); err != nil {
-			t.Errorf("the tunnel's end: %v", err)
-		}
-		if err := <-stopped; err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if st := r.server.Stats(); st.Open != 0 {
-			t.Errorf("%+v", st)
-		}
+		entered <- true
+		<-leave
+		hello(w, req)
 	})
+	idle := r.connect()
+	io.WriteString(idle, "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n")
+	if response, err := http.ReadResponse(bufio.NewReader(idle), nil); err != nil || response.StatusCode != 200 {
+		t.Fatalf("%v %v", response, err)
+	}
+	silent, err := r.dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	tunnel, half := r.upgraded("")
+	request := make(chan string)
+	go func() {
+		status, body := r.get(r.client(http2), "/")
+		request <- fmt.Sprint(status, " ", body)
+	}()
+	<-entered
+	stopped := make(chan error)
+	go func() { stopped <- r.server.Shutdown(context.Background()) }()
+	r.stopped = true
+
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection without ClientHello was answered")
+	}
+	if c, err := r.dial(context.Background()); err == nil {
+		// The kernel may have taken it in before the listener closed.
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Error("a new connection was answered")
+		}
+		c.Close()
+	}
+	idle.Read(make([]byte, 1)) // ends when the idle connection is closed
+	io.WriteString(tunnel, "ping")
+	if _, err := io.ReadFull(tunnel, make([]byte, 4)); err != nil {
+		t.Errorf("the tunnel: %v", err)
+	}
+	leave <- true
+	if got := <-request; got != "200 hello" {
+		t.Errorf("the request: %s", got)
+	}
+	half.CloseWrite()
+	if _, err := io.Copy(io.Discard, tunnel); err != nil {
+		t.Errorf("the tunnel's end: %v", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if st := r.server.Stats(); st.Open != 0 {
+		t.Errorf("%+v", st)
+	}
 }
 
 // TestDrainDeadline: what does not come to its end is cut.
 func TestDrainDeadline(t *testing.T) {
+	t.Run("Common", func(t *testing.T) { drainDeadline(t, nil) })
+	t.Run("Mortal", func(t *testing.T) { drainDeadline(t, mortal) })
+}
+
+func drainDeadline(t *testing.T, change func(*config.Config)) {
 	entered, ended := make(chan bool, 2), make(chan bool, 2)
-	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+	r := newRig(t, change, func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Upgrade") != "" {
 			switching(func(c net.Conn, in *bufio.Reader) { io.Copy(c, in) })(w, req)
 			ended <- true

@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
 // exchange is one request's http.ResponseWriter and what is noted about it.
@@ -26,16 +26,20 @@ type exchange struct {
 	server  *Server
 	start   time.Time
 	body    *requestBody // nil if the request has none
+	http1   bool
 
 	streamTimeout time.Duration // of a write to an HTTP/2 stream; 0: none
 	tunnelTimeout time.Duration // without traffic once the connection is upgraded; 0: none
 
 	status   int // 0: none sent yet
 	written  int64
-	buffered int           // of what was written, at most
+	buffered int // of what was written, at most
+	route    string
 	pool     *backend.Pool // nil: not found yet
 	backend  string
+	answered time.Duration // how long the pool took
 	hijacked bool
+	tunnel   *tunnel            // once hijacked
 	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
 }
 
@@ -47,7 +51,7 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), tunnelTimeout: time.Duration(timeouts.Tunnel)}
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
 	}
@@ -78,10 +82,18 @@ const streamBuffer = 4 << 10
 // Unwrap lets http.ResponseController reach the writer beneath.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader notes the status.
+// WriteHeader notes the status. A backend may answer before it has all of the
+// request: net/http would read the rest itself before it sends the answer's header,
+// away from the backend, and close the body under the transport that sends it
+// there. The connection then serves no other request: the rest may never come, and
+// what comes instead must not be taken for the next one.
 func (x *exchange) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		x.status = status
+		if x.body != nil && x.http1 && !x.body.read() {
+			x.control.EnableFullDuplex()
+			x.Header().Set("Connection", "close")
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
@@ -89,7 +101,7 @@ func (x *exchange) WriteHeader(status int) {
 // Write counts the bytes.
 func (x *exchange) Write(b []byte) (int, error) {
 	if x.status == 0 {
-		x.status = http.StatusOK
+		x.WriteHeader(http.StatusOK)
 	}
 	if x.buffered += len(b); x.buffered > streamBuffer {
 		x.buffered = streamBuffer // at most, and the next write cannot be sure of room
@@ -131,19 +143,25 @@ func (x *exchange) errorPage(status int, text string) {
 	h := x.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	x.WriteHeader(status)
+	x.status = status
+	x.ResponseWriter.WriteHeader(status) // net/http reads what is left of the body, within bounds
 	fmt.Fprintf(x, "%d %s\n%s\n", status, http.StatusText(status), text)
 }
 
-// requestAttrs name a request in the log.
-func (x *exchange) requestAttrs(r *http.Request) []slog.Attr {
-	return []slog.Attr{
-		slog.String("remote", r.RemoteAddr),
-		slog.String("proto", r.Proto),
-		slog.String("method", logging.Peer(r.Method, 32)),
-		slog.String("host", logging.Peer(r.Host, maxLoggedName)),
-		slog.String("path", logging.Peer(r.URL.Path, 1024)),
+// record describes the exchange for the log.
+func (x *exchange) record(r *http.Request) *accesslog.Request {
+	record := &accesslog.Request{Client: connOf(r.Context()).client(r.TLS), Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.Path,
+		Status: x.status, Sent: x.written, Duration: time.Since(x.start), Route: x.route, Backend: x.backend, Answered: x.answered}
+	if x.pool != nil {
+		record.Pool = x.pool.Name()
 	}
+	if x.body != nil {
+		record.Received = x.body.received.Load()
+	}
+	if x.tunnel != nil {
+		record.Received, record.Sent = x.tunnel.read.Load(), x.tunnel.written.Load()
+	}
+	return record
 }
 
 // Hijack gives the connection to the copying of a protocol that was switched
@@ -156,7 +174,8 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	return newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel), rw, nil
+	x.tunnel = newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel)
+	return x.tunnel, rw, nil
 }
 
 // requestBody bounds how long the next bytes of a body may take to come. The
@@ -166,6 +185,8 @@ type requestBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration // 0: none
+
+	received atomic.Int64 // bytes
 
 	mu       sync.Mutex
 	deadline time.Time // of the read under way; zero if there is none
@@ -181,6 +202,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.disarm(err)
+	b.received.Add(int64(n))
 	return n, err
 }
 
@@ -226,6 +248,13 @@ func (b *requestBody) disarm(err error) {
 		b.deadline = time.Time{}
 		b.control.SetReadDeadline(time.Time{})
 	}
+}
+
+// read reports whether the body was read to its end.
+func (b *requestBody) read() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended
 }
 
 // timedOut reports whether the body was waited for until the deadline, also if

@@ -17,7 +17,6 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/internal/panics"
@@ -73,7 +72,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	if level, ok := s.accessLevel(); ok {
-		defer func() { h.logRequest(level, x, r) }()
+		defer func() { x.record(r).Log(s.log, level) }()
 	}
 	defer func() {
 		s.observer.ObserveRequest(RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written})
@@ -82,6 +81,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if over {
 		x.Header().Set("Retry-After", "1")
 		x.errorPage(http.StatusServiceUnavailable, "Too many requests are under way.")
+		return
+	}
+	if len(r.RequestURI) > int(h.live.limits.URLBytes) {
+		x.errorPage(http.StatusRequestURITooLong, "The request's path and query are too long.")
 		return
 	}
 	if r.Method == http.MethodConnect {
@@ -100,7 +103,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusMisdirectedRequest, "This connection is for another host.")
 		return
 	}
-	x.pool = host.PoolFor(r.URL.Path)
+	x.route, x.pool = host.Route(r.URL.Path)
 	dropUpgrade(r.Header)
 	if x.body != nil {
 		r.Body = x.body
@@ -123,7 +126,11 @@ func (live *setup) hostFor(c *conn, name string) *routing.Host {
 type toPool struct{}
 
 func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
-	return exchangeOf(r.Context()).pool.RoundTrip(r)
+	x := exchangeOf(r.Context())
+	asked := time.Now()
+	response, err := x.pool.RoundTrip(r)
+	x.answered = time.Since(asked)
+	return response, err
 }
 
 // panicked logs a panic in place of net/http, which would print what was thrown
@@ -234,7 +241,7 @@ func (h *handler) failed(_ http.ResponseWriter, r *http.Request, err error) {
 	}
 	if status >= http.StatusInternalServerError {
 		h.server.limiters.backends.Log(slog.LevelWarn, "no answer from a backend", func() []slog.Attr {
-			return append(x.requestAttrs(r), slog.Int("status", status), slog.String("err", logging.Peer(err.Error(), 512)))
+			return append(x.record(r).Identify(), slog.Int("status", status), slog.String("err", logging.Peer(err.Error(), 512)))
 		})
 	}
 	if status < http.StatusInternalServerError {
@@ -268,24 +275,4 @@ func diagnose(err error) (status int, text string) {
 // seconds writes a duration as Retry-After wants it.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
-}
-
-// logRequest writes the access log's line.
-func (h *handler) logRequest(level slog.Level, x *exchange, r *http.Request) {
-	outcome := slog.Int("status", x.status)
-	if x.status == 0 {
-		outcome = slog.Bool("aborted", true) // by the client, or cut off
-	}
-	attrs := append(x.requestAttrs(r),
-		outcome,
-		slog.Int64("bytes", x.written),
-		slog.Duration("duration", time.Since(x.start)),
-	)
-	if x.backend != "" {
-		attrs = append(attrs, slog.String("backend", x.backend))
-	}
-	if r.TLS != nil {
-		attrs = append(attrs, slog.String("group", groups.Name(r.TLS.CurveID)))
-	}
-	h.server.log.LogAttrs(context.Background(), level, "request", attrs...)
 }

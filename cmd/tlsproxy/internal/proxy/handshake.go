@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
@@ -34,7 +35,7 @@ func (s *Server) handshake(c *conn) {
 	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
 	defer cancel()
 	t := tls.Server(c, c.live.tls)
-	err := t.HandshakeContext(groups.WithFaults(ctx, c.sawFault))
+	err := t.HandshakeContext(groups.WithObserver(ctx, c.sawKeyExchange))
 	if errors.Is(err, errPassthrough) {
 		s.relayWhole(c)
 		return
@@ -54,15 +55,15 @@ func (s *Server) handshake(c *conn) {
 		s.relayTLS(c, t, state)
 		return
 	}
-	s.queue.deliver(t)
+	s.serveHTTP(c, t)
 }
 
 func (s *Server) handshakeDone(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handshaking--
-	if s.sources[c.source]--; s.sources[c.source] == 0 {
-		delete(s.sources, c.source)
+	s.books.handshaking--
+	if c.sourced {
+		s.books.leaveSource(c.source, 0, 1)
 	}
 	s.noteProgress()
 }
@@ -79,6 +80,11 @@ func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
 	answerPlainHTTP(err)
 	state := t.ConnectionState()
 	c.Close()
+	var full *shedError
+	if errors.As(err, &full) {
+		s.noteShed(c, full.over)
+		return
+	}
 	f := failure{err: err, conn: c, state: state, timeout: time.Duration(c.live.timeouts.Handshake)}
 	if f.silent() {
 		s.log.Debug("connection closed before its ClientHello", "remote", c.RemoteAddr().String())
@@ -122,7 +128,6 @@ type failure struct {
 
 // Bounds of what a client can put into a line.
 const (
-	maxLoggedName    = 255 // bytes of a server name, as in DNS
 	maxLoggedReason  = 256 // bytes; some of crypto/tls's messages quote the client
 	maxLoggedEntries = 24  // of a list
 )
@@ -191,10 +196,10 @@ func (f failure) event() HandshakeEvent {
 // offered is what the ClientHello asked for.
 func offered(hello *tls.ClientHelloInfo) []slog.Attr {
 	return []slog.Attr{
-		slog.String("sni", logging.Peer(hello.ServerName, maxLoggedName)),
+		slog.String("sni", logging.Peer(hello.ServerName, accesslog.MaxName)),
 		slog.Any("offered_groups", list(hello.SupportedCurves, groups.Name)),
 		slog.Any("offered_versions", list(hello.SupportedVersions, tls.VersionName)),
-		slog.Any("offered_alpn", list(hello.SupportedProtos, func(p string) string { return logging.Peer(p, maxLoggedName) })),
+		slog.Any("offered_alpn", list(hello.SupportedProtos, func(p string) string { return logging.Peer(p, accesslog.MaxName) })),
 	}
 }
 

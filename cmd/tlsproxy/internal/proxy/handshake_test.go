@@ -505,8 +505,8 @@ func TestHandshakesPerSource(t *testing.T) {
 		time.Sleep(time.Minute) // all time out
 		synctest.Wait()
 		r.server.mu.Lock()
-		if n := len(r.server.sources); n != 0 {
-			t.Errorf("%d sources are remembered without a handshake", n)
+		if n := len(r.server.books.sources); n != 0 {
+			t.Errorf("%d sources are remembered without a connection", n)
 		}
 		r.server.mu.Unlock()
 		r.stop()
@@ -559,7 +559,7 @@ func TestConnectionLimits(t *testing.T) {
 		if again := dial(); shed(again) {
 			t.Error("a free place was not given away")
 		}
-		if st := r.server.Stats(); st.Shed != 2 || st.Open != 2 {
+		if st := r.server.Stats(); st.Shed != 2 || st.Open != 2 || st.Accepted != 4 || st.Handshaking != 2 {
 			t.Errorf("%+v", st)
 		}
 	})

@@ -187,7 +187,7 @@ func TestTCP(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	line := r.log.wait("msg=connection")
-	for _, want := range []string{"level=INFO", "mode=tcp", "sni=db.example.org", "group=X25519", "backend=127.0.0.1:", "bytes_up=300000", "bytes_down=24", "duration="} {
+	for _, want := range []string{"level=INFO", "mode=tcp", "sni=db.example.org", "group=X25519", "backend=127.0.0.1:", "bytes=24 bytes_received=300000", "pool=db", "backend_duration=", "version=\"TLS 1.3\"", "resumed=false", "handshake=", "duration="} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %s in %s", want, line)
 		}

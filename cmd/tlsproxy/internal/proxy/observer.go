@@ -14,6 +14,9 @@ type Observer interface {
 	// ObserveShed is called for each connection that was closed at once because
 	// of the limit with that key in the configuration.
 	ObserveShed(limit string)
+	// ObserveExpired is called for each connection that has ended because of its
+	// lifetime, or, if cut, that had to be cut after it.
+	ObserveExpired(cut bool)
 	// ObserveRequest is called when a request has ended, upgraded connections
 	// included.
 	ObserveRequest(RequestEvent)
@@ -55,4 +58,5 @@ type silent struct{}
 
 func (silent) ObserveHandshake(HandshakeEvent) {}
 func (silent) ObserveShed(string)              {}
+func (silent) ObserveExpired(bool)             {}
 func (silent) ObserveRequest(RequestEvent)     {}

@@ -144,6 +144,11 @@ var (
 	errNotHybrid   = errors.New("a post-quantum group is required, and the client offers none that is served")
 )
 
+// shedError ends a handshake at its ClientHello because of a limit.
+type shedError struct{ over excess }
+
+func (e *shedError) Error() string { return e.over.limit + " is reached" }
+
 // Alerts that crypto/tls does not send by itself.
 const (
 	alertInsufficientSecurity = 71  // RFC 8446, section 6.2
@@ -172,6 +177,9 @@ func startConfig(hosts *routing.Table, p *policies, issuer Issuer) *tls.Config {
 		if c.host == nil {
 			c.refuse(alertUnrecognizedName)
 			return nil, errUnknownHost
+		}
+		if over := c.server.enterHost(c); over != (excess{}) {
+			return nil, &shedError{over} // crypto/tls says internal_error, as RFC 8446, section 6.2, has it for a lack of memory
 		}
 		return p.choose(c, hello)
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 )
 
@@ -19,12 +19,13 @@ import (
 type relay struct {
 	server *Server
 	conn   *conn
-	client halfCloser // what is read from and written to
-	sni    string
-	group  string // of the TLS that ends here
+	client halfCloser           // what is read from and written to
+	tls    *tls.ConnectionState // of the TLS that ends here; nil: none does
 	start  time.Time
 
-	up, down atomic.Int64 // bytes that were taken
+	backend   string        // "": none yet
+	connected time.Duration // how long that took
+	up, down  atomic.Int64  // bytes that were taken
 }
 
 // halfCloser is a connection whose directions end one by one.
@@ -43,29 +44,30 @@ func (r *relay) serve() {
 	}
 	defer s.endRequest()
 	if over {
-		s.mu.Lock()
-		s.stats.Shed++
-		s.mu.Unlock()
-		s.noteShed(r.conn.RemoteAddr(), "limits.requests", r.conn.live.limits.Requests)
+		s.noteShed(r.conn, excess{"limits.requests", r.conn.live.limits.Requests})
 		return
 	}
-	to, err := r.conn.host.Pool.Dial(s.base, r.conn.RemoteAddr().String())
+	if level, ok := s.accessLevel(); ok {
+		defer func() { r.record().Log(s.log, level) }()
+	}
+	to, err := r.conn.host.Pool.Dial(r.conn.context(), r.conn.RemoteAddr().String())
+	r.connected = time.Since(r.start)
 	if err != nil {
 		r.failed(err)
 		return
 	}
 	defer to.Close()
+	r.backend = to.Backend()
 	r.between(to)
-	r.log(to.Backend())
 }
 
 // failed tells of a connection that no backend took.
 func (r *relay) failed(err error) {
-	if r.server.base.Err() != nil {
+	if r.conn.context().Err() != nil {
 		return // cut
 	}
 	r.server.limiters.backends.Log(slog.LevelWarn, "no backend took a connection", func() []slog.Attr {
-		return append(r.attrs(), slog.String("err", logging.Peer(err.Error(), 512)))
+		return append(r.record().Identify(), slog.String("err", logging.Peer(err.Error(), 512)))
 	})
 }
 
@@ -74,7 +76,7 @@ func (r *relay) failed(err error) {
 func (r *relay) between(to halfCloser) {
 	client := newTunnel(r.client, nil, time.Duration(r.conn.live.timeouts.Tunnel), func() { to.Close() })
 	defer client.Close()
-	stop := context.AfterFunc(r.server.base, func() { to.Close() }) // clients are cut then
+	stop := context.AfterFunc(r.conn.context(), func() { to.Close() }) // the client is cut then
 	defer stop()
 	var both sync.WaitGroup
 	both.Go(func() { r.copy(to, client, &r.up, to, client) })
@@ -100,47 +102,28 @@ func (r *relay) copy(dst, src halfCloser, taken *atomic.Int64, ends ...halfClose
 	}
 }
 
-func (r *relay) attrs() []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("remote", r.conn.RemoteAddr().String()),
-		slog.String("mode", string(r.conn.host.Mode)),
-		slog.String("sni", logging.Peer(r.sni, maxLoggedName)),
-	}
-	if r.group != "" {
-		attrs = append(attrs, slog.String("group", r.group))
-	}
-	return attrs
-}
-
-// log writes the access log's line.
-func (r *relay) log(name string) {
-	level, ok := r.server.accessLevel()
-	if !ok {
-		return
-	}
-	r.server.log.LogAttrs(context.Background(), level, "connection", append(r.attrs(),
-		slog.String("backend", name),
-		slog.Int64("bytes_up", r.up.Load()),
-		slog.Int64("bytes_down", r.down.Load()),
-		slog.Duration("duration", time.Since(r.start)))...)
+// record describes the connection for the log.
+func (r *relay) record() *accesslog.Connection {
+	return &accesslog.Connection{Client: r.conn.client(r.tls), Mode: string(r.conn.host.Mode), Pool: r.conn.host.Pool.Name(), Backend: r.backend,
+		Received: r.up.Load(), Sent: r.down.Load(), Duration: time.Since(r.start), Connected: r.connected}
 }
 
 // relayTLS serves the bytes within a client's TLS.
 func (s *Server) relayTLS(c *conn, t halfCloser, state tls.ConnectionState) {
-	s.startRelay(&relay{conn: c, client: t, sni: state.ServerName, group: groups.Name(state.CurveID)})
+	s.startRelay(&relay{conn: c, client: t, tls: &state})
 }
 
 // relayWhole serves a client's TLS itself, from its ClientHello on.
 func (s *Server) relayWhole(c *conn) {
-	sni := c.hello.Load().ServerName
 	first := c.kept
 	c.forgetHello()
 	c.silent = false
 	c.finishHandshake()
-	s.startRelay(&relay{conn: c, client: &unread{c, first}, sni: sni})
+	s.startRelay(&relay{conn: c, client: &unread{c, first}})
 }
 
 func (s *Server) startRelay(r *relay) {
 	r.server, r.start = s, time.Now()
+	r.conn.limitLifetime(nil)
 	s.working.Go(r.serve)
 }

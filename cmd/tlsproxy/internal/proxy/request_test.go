@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -81,10 +83,64 @@ func TestAccessLog(t *testing.T) {
 	r.get(r.client(true, tls.X25519), "/%0Apath")
 	line := r.log.wait("msg=request")
 	for _, want := range []string{"level=INFO", "remote=127.0.0.1:", "proto=HTTP/2.0", "method=GET", "host=front.example",
-		`path=/\x0apath `, "status=200", "bytes=5", "duration=", "backend=127.0.0.1:", "group=X25519"} {
+		`path=/\x0apath `, "connection=1 ", "status=200", "bytes=5", "bytes_received=0", " duration=", "pool=default", "backend=127.0.0.1:", "backend_duration=",
+		"sni=front.example", `version="TLS 1.3"`, "cipher=TLS_", "group=X25519 ", "resumed=false", "alpn=h2", "handshake="} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %s in %s", want, line)
 		}
+	}
+	for _, absent := range []string{"route=", "client_cert=", "kem_queue="} {
+		if strings.Contains(line, absent) {
+			t.Errorf("%s in %s", absent, line)
+		}
+	}
+}
+
+// TestAccessLogOfClients: a body, a route, a certificate and a resumed session are in
+// the line, and requests over one connection have its number.
+func TestAccessLogOfClients(t *testing.T) {
+	r := newRig(t, func(c *config.Config) {
+		c.Log.Requests = true
+		h := host("front.example", requiring("a.pem"))
+		h.Routes = []config.Route{{Path: "/up/", Pool: config.DefaultPool}}
+		c.Hosts = []config.Host{h}
+	}, func(w http.ResponseWriter, req *http.Request) { io.Copy(w, req.Body) })
+	cert := authorityA.client(t, "cn:some one")
+	client := r.client(false)
+	policy := client.Transport.(*http.Transport).TLSClientConfig
+	policy.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+	policy.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for _, want := range []string{"connection=1 .* resumed=false", "connection=1 .* resumed=false", "connection=2 .* resumed=true"} {
+		if strings.Contains(want, "=2") {
+			client.CloseIdleConnections()
+		}
+		response, err := client.Post("https://front.example/up/x", "text/plain", strings.NewReader("four"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		line := r.log.wait("msg=request")
+		want += `.* client_cert="CN=some one"`
+		if !regexp.MustCompile(want).MatchString(line) || !strings.Contains(line, "bytes=4 bytes_received=4 ") || !strings.Contains(line, "route=/up/ pool=default") {
+			t.Errorf("no %s in %s", want, line)
+		}
+		r.log.reset()
+	}
+}
+
+// TestAccessLogOfATunnel: bytes of both directions are counted, those sent ahead too.
+func TestAccessLogOfATunnel(t *testing.T) {
+	r := newRig(t, func(c *config.Config) { c.Log.Requests = true }, switching(func(c net.Conn, in *bufio.Reader) {
+		io.ReadFull(in, make([]byte, 8))
+		io.WriteString(c, "answer")
+	}))
+	tunnel, half := r.upgraded("ahead")
+	io.WriteString(tunnel, "and")
+	half.CloseWrite()
+	io.Copy(io.Discard, tunnel)
+	if line := r.log.wait("msg=request"); !strings.Contains(line, "status=101 bytes=6 bytes_received=8 ") {
+		t.Error(line)
 	}
 }
 

@@ -150,6 +150,7 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 	r.pools = map[string]*backend.Pool{}
 	for _, name := range append(slices.Collect(maps.Keys(c.Pools)), config.DefaultPool) {
 		of := o
+		of.Name = name
 		if p, ok := c.Pools[name]; ok {
 			of.URLs = nil
 			for _, u := range p.URLs {
@@ -203,11 +204,17 @@ func (r *rig) tlsConfig(ids ...tls.CurveID) *tls.Config {
 // connect makes a TLS connection that speaks HTTP/1.1.
 func (r *rig) connect() *tls.Conn {
 	r.t.Helper()
+	return r.connectWith(r.tlsConfig())
+}
+
+// connectWith makes a TLS connection by a client's policy.
+func (r *rig) connectWith(policy *tls.Config) *tls.Conn {
+	r.t.Helper()
 	raw, err := r.dial(context.Background())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := tls.Client(raw, r.tlsConfig())
+	c := tls.Client(raw, policy)
 	if err := c.Handshake(); err != nil {
 		r.t.Fatal(err)
 	}

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
-	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,19 +63,20 @@ type Server struct {
 	base  context.Context // of all requests and handshakes
 	cut   context.CancelFunc
 
+	received, sent atomic.Uint64 // bytes, from and to clients
+
 	working sync.WaitGroup // handshakes and requests, tunnels included
 
-	mu          sync.Mutex
-	draining    bool // no new connections
-	cutting     bool // no new requests either
-	listeners   map[net.Listener]struct{}
-	conns       map[*conn]struct{} // from accept to close
-	handshaking int
-	sources     map[netip.Addr]int // those in their handshake, by source
-	requests    int
-	settled     chan struct{} // closed when draining and no handshake is left
-	empty       chan struct{} // closed when draining and no connection is left
-	stats       Stats
+	mu        sync.Mutex
+	draining  bool // no new connections
+	cutting   bool // no new requests either
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{} // from accept to close
+	books     books
+	requests  int
+	settled   chan struct{} // closed when draining and no handshake is left
+	empty     chan struct{} // closed when draining and no connection is left
+	stats     Stats
 }
 
 // limiters keep one kind of line each from flooding the log.
@@ -82,12 +84,18 @@ type limiters struct {
 	handshakes, shed, backends, server *logging.Limiter
 }
 
-// Stats is a snapshot of a Server's counters. But for Open they only grow.
+// Stats is a snapshot of a Server's counters. But for Open, Handshaking and
+// Underway they only grow.
 type Stats struct {
-	Open       int                    // connections, those in their handshake included
-	Handshakes map[tls.CurveID]uint64 // finished, by group; 0 is a handshake without one
-	Failed     uint64                 // handshakes
-	Shed       uint64                 // connections closed at once because of a limit
+	Open        int                    // connections, those in their handshake included
+	Handshaking int                    // connections that are in their handshake
+	Underway    int                    // requests, connections in mode tcp or passthrough included
+	Accepted    uint64                 // connections, those shed not included
+	Received    uint64                 // bytes from clients, as they were on the wire
+	Sent        uint64                 // bytes to clients, the same
+	Handshakes  map[tls.CurveID]uint64 // finished, by group; 0 is a handshake without one
+	Failed      uint64                 // handshakes
+	Shed        uint64                 // connections closed at once because of a limit
 }
 
 // New returns a Server that is ready for Serve. Call Shutdown in the end.
@@ -112,7 +120,7 @@ func New(o Options) *Server {
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
-		sources:   map[netip.Addr]int{},
+		books:     newBooks(o.Config.Limits.Sources),
 		settled:   make(chan struct{}),
 		empty:     make(chan struct{}),
 		stats:     Stats{Handshakes: map[tls.CurveID]uint64{}},
@@ -250,6 +258,7 @@ func (s *Server) settle(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+	go s.letGo(ctx)
 	if s.http.Shutdown(ctx) != nil {
 		return
 	}
@@ -259,16 +268,43 @@ func (s *Server) settle(ctx context.Context) {
 	}
 }
 
+// letGo does for connections with an HTTP server of their own what Shutdown does for
+// those of the common one, until none is left or ctx is done. Now and then it tries
+// again: net/http takes a connection that is new for one that is busy.
+func (s *Server) letGo(ctx context.Context) {
+	const pause = 500 * time.Millisecond
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		for _, c := range s.connections() {
+			if l := c.lifetime.Load(); l != nil {
+				l.letGo()
+			}
+		}
+		select {
+		case <-again.C:
+		case <-s.empty:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connections are those that are open.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.conns))
+}
+
 // cutConnections closes what is still open and ends its requests. It counts them
 // first: some close by themselves once their request is ended.
 func (s *Server) cutConnections() int {
 	s.mu.Lock()
 	s.cutting = true
-	var left []*conn
-	for c := range s.conns {
-		left = append(left, c)
-	}
 	s.mu.Unlock()
+	left := s.connections()
 	s.cut()
 	for _, c := range left {
 		c.Close()
@@ -281,7 +317,7 @@ func (s *Server) noteProgress() {
 	if !s.draining {
 		return
 	}
-	if s.handshaking == 0 {
+	if s.books.handshaking == 0 {
 		closeOnce(s.settled)
 	}
 	if len(s.conns) == 0 {
@@ -324,7 +360,8 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
-	st.Open = len(s.conns)
+	st.Open, st.Handshaking, st.Underway = len(s.conns), s.books.handshaking, s.requests
+	st.Received, st.Sent = s.received.Load(), s.sent.Load()
 	st.Handshakes = make(map[tls.CurveID]uint64, len(s.stats.Handshakes))
 	for id, n := range s.stats.Handshakes {
 		st.Handshakes[id] = n

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +188,36 @@ func TestStalledRest(t *testing.T) {
 		time.Sleep(time.Second) // net/http lingers
 		if n := underWay(r.server); n != 0 {
 			t.Errorf("%d requests live on", n)
+		}
+	})
+}
+
+// TestEarlyAnswer: an answer that does not wait for the request's body arrives
+// whole, and what a client sends after the time for the rest is up is not taken for
+// another request.
+func TestEarlyAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1 << 20
+		var seen atomic.Int64
+		r := newMemRig(t, func(c *config.Config) { c.Timeouts.ReadBody = minute }, func(w http.ResponseWriter, req *http.Request) {
+			seen.Add(1)
+			http.NewResponseController(w).EnableFullDuplex()
+			io.WriteString(w, strings.Repeat("x", size))
+		})
+		c := r.connect()
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf")
+		start := time.Now()
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(response.Body); len(got) != size || err != nil || !response.Close || time.Since(start) > time.Minute/2 {
+			t.Errorf("%d bytes, %v, close %v, after %v", len(got), err, response.Close, time.Since(start))
+		}
+		time.Sleep(2 * time.Minute)
+		io.WriteString(c, "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n")
+		if rest, _ := io.ReadAll(c); len(rest) > 0 || seen.Load() != 1 {
+			t.Errorf("%d bytes follow, %d requests", len(rest), seen.Load())
 		}
 	})
 }

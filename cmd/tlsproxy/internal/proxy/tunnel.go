@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,8 @@ type tunnel struct {
 	ahead   *bufio.Reader // read by the HTTP server, not by it used; nil: none
 	timeout time.Duration // 0: none
 	idle    *time.Timer
+
+	read, written atomic.Int64 // bytes
 }
 
 // newTunnel returns a tunnel that is closed when it was idle for the time-out;
@@ -31,15 +34,19 @@ func newTunnel(c net.Conn, ahead *bufio.Reader, timeout time.Duration, ended fun
 // Read returns what the client sent ahead, then what it sends.
 func (t *tunnel) Read(b []byte) (int, error) {
 	if t.ahead != nil && t.ahead.Buffered() > 0 {
-		return t.ahead.Read(b[:min(t.ahead.Buffered(), len(b))])
+		n, err := t.ahead.Read(b[:min(t.ahead.Buffered(), len(b))])
+		t.read.Add(int64(n))
+		return n, err
 	}
 	n, err := t.Conn.Read(b)
+	t.read.Add(int64(n))
 	t.used(n)
 	return n, err
 }
 
 func (t *tunnel) Write(b []byte) (int, error) {
 	n, err := t.Conn.Write(b)
+	t.written.Add(int64(n))
 	t.used(n)
 	return n, err
 }

@@ -242,7 +242,9 @@ func TestServerSentEvents(t *testing.T) {
 
 // TestStreamedUpload: the backend gets each piece of a body before the client
 // makes the next, and the client each piece of the answer.
-func TestStreamedUpload(t *testing.T) {
+func TestStreamedUpload(t *testing.T) { forBoth(t, streamedUpload) }
+
+func streamedUpload(t *testing.T, http2 bool) {
 	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
 		control := http.NewResponseController(w)
 		control.EnableFullDuplex()
@@ -259,7 +261,7 @@ func TestStreamedUpload(t *testing.T) {
 	body, pieces := io.Pipe()
 	response := make(chan *http.Response, 1)
 	go func() {
-		got, err := r.client(true).Post("https://front.example/", "application/octet-stream", body)
+		got, err := r.client(http2).Post("https://front.example/", "application/octet-stream", body)
 		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			t.Error(err)
 		}

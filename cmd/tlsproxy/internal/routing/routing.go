@@ -20,10 +20,12 @@ type Table struct {
 
 // Host is what happens to the connections for some names.
 type Host struct {
-	Index  int // of its entry in the configuration's hosts; -1: none, names that are unknown
-	Mode   config.Mode
-	Pool   *backend.Pool // of requests beneath no route, and of connections
-	routes map[string]*backend.Pool
+	Index       int    // of its entry in the configuration's hosts; -1: none, names that are unknown
+	Name        string // the first of its names
+	Mode        config.Mode
+	Pool        *backend.Pool // of requests beneath no route, and of connections
+	Connections int           // at most; 0: no bound
+	routes      map[string]*backend.Pool
 }
 
 // New makes a Table of a configuration that was checked, and of its pools by
@@ -41,7 +43,7 @@ func New(c *config.Config, pools map[string]*backend.Pool) (*Table, error) {
 		}
 	}
 	if t.rest == nil && c.UnknownHost == config.UnknownHostDefault {
-		h, err := newHost(-1, config.Host{Mode: config.ModeHTTP, Pool: config.DefaultPool}, pools)
+		h, err := newHost(-1, config.Host{Names: []config.HostName{config.AnyHost}, Mode: config.ModeHTTP, Pool: config.DefaultPool}, pools)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +54,8 @@ func New(c *config.Config, pools map[string]*backend.Pool) (*Table, error) {
 }
 
 func newHost(index int, entry config.Host, pools map[string]*backend.Pool) (*Host, error) {
-	h := &Host{Index: index, Mode: entry.Mode, Pool: pools[entry.Pool], routes: make(map[string]*backend.Pool, len(entry.Routes))}
+	h := &Host{Index: index, Name: string(entry.Names[0]), Mode: entry.Mode, Pool: pools[entry.Pool], Connections: entry.Limits.Connections,
+		routes: make(map[string]*backend.Pool, len(entry.Routes))}
 	if h.Pool == nil {
 		return nil, fmt.Errorf("routing: there is no pool %q", entry.Pool)
 	}
@@ -107,27 +110,27 @@ func canonical(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// PoolFor returns the pool for a request's path, whose percent-encoding is
-// undone: that of the longest route that covers it.
-func (h *Host) PoolFor(requested string) *backend.Pool {
+// Route returns the longest route that covers a request's path, whose
+// percent-encoding is undone, and its pool; "" and the Host's pool if none does.
+func (h *Host) Route(requested string) (route string, pool *backend.Pool) {
 	if len(h.routes) == 0 {
-		return h.Pool
+		return "", h.Pool
 	}
 	p := clean(requested)
 	if pool := h.routes[p]; pool != nil {
-		return pool
+		return p, pool
 	}
 	for {
 		slash := strings.LastIndexByte(p, '/')
 		if slash < 0 {
-			return h.Pool
+			return "", h.Pool
 		}
 		if pool := h.routes[p[:slash+1]]; pool != nil {
-			return pool
+			return p[:slash+1], pool
 		}
 		p = p[:slash]
 		if pool := h.routes[p]; pool != nil {
-			return pool
+			return p, pool
 		}
 	}
 }

@@ -93,9 +93,10 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-func TestPoolFor(t *testing.T) {
+func TestRoute(t *testing.T) {
 	tab, names := table(t, strings.Replace(threeHosts, "pool: x", `pool: x, routes: [{path: /api, pool: api}, {path: /api/v1/, pool: v1}, {path: /only/, pool: root}]`, 1))
 	h := tab.Find("a.example.org")
+	paths := map[string]string{"x": "", "api": "/api", "v1": "/api/v1/", "root": "/only/"}
 	for path, want := range map[string]string{
 		"/":                      "x",
 		"":                       "x",
@@ -121,13 +122,14 @@ func TestPoolFor(t *testing.T) {
 		"/only/.well-known/acme": "root",
 		"api":                    "api",
 	} {
-		if got := names[h.PoolFor(path)]; got != want {
-			t.Errorf("%q: %s, want %s", path, got, want)
+		route, pool := h.Route(path)
+		if got := names[pool]; got != want || route != paths[want] {
+			t.Errorf("%q: %s by %q, want %s by %q", path, got, route, want, paths[want])
 		}
 	}
 	tab, names = table(t, `hosts: [{names: a, routes: [{path: /, pool: default}]}]`+"\n")
-	if got := names[tab.Find("a").PoolFor("/x")]; got != "default" {
-		t.Errorf("a route for all paths: %s", got)
+	if route, pool := tab.Find("a").Route("/x"); names[pool] != "default" || route != "/" {
+		t.Errorf("a route for all paths: %s by %q", names[pool], route)
 	}
 }
 
@@ -187,7 +189,7 @@ func TestAgainstPlainSearch(t *testing.T) {
 				t.Fatalf("%q is found elsewhere than in %v and %v", n, t0.exact, t0.wildcard)
 			}
 			p := path(6, false)
-			if got.Pool != nil && got.PoolFor(p) != plainPool(got, p) {
+			if _, pool := got.Route(p); got.Pool != nil && pool != plainPool(got, p) {
 				t.Fatalf("%q leads elsewhere than %v says", p, got.routes)
 			}
 		}

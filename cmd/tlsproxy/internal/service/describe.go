@@ -50,6 +50,9 @@ func (p *Plan) Hosts() []string {
 				line += fmt.Sprintf(", client certificates: %s", policy.ClientAuth.Mode)
 			}
 		}
+		if most := h.Limits.Connections; most > 0 {
+			line += fmt.Sprintf(", %d connections at most", most)
+		}
 		all = append(all, line)
 	}
 	return all

@@ -36,7 +36,7 @@ type liveCertificate struct {
 	NotAfter string `json:"not_after"`
 }
 
-// Bounds of the live page's lists.
+// Bounds of the live page's lists, and of the metrics' of certificates.
 const (
 	maxShown = 20
 	maxNames = 4 // of a certificate
@@ -68,19 +68,23 @@ func (s *Service) live() any {
 	return l
 }
 
-// expiring lists the certificates that expire first.
-func (s *Service) expiring() []liveCertificate {
-	var first []certificates.Info // in order
+// soonest returns the certificates that expire first, in that order.
+func soonest(all []certificates.Info) (first []certificates.Info) {
 	byExpiry := func(a, b certificates.Info) int { return a.NotAfter.Compare(b.NotAfter) }
-	for _, c := range s.current().store.Certificates() {
+	for _, c := range all {
 		if len(first) == maxShown && byExpiry(c, first[maxShown-1]) >= 0 {
 			continue
 		}
 		at, _ := slices.BinarySearchFunc(first, c, byExpiry)
 		first = slices.Insert(first, at, c)[:min(len(first)+1, maxShown)]
 	}
+	return first
+}
+
+// expiring describes the certificates that expire first.
+func (s *Service) expiring() []liveCertificate {
 	all := []liveCertificate{}
-	for _, c := range first {
+	for _, c := range soonest(s.current().store.Certificates()) {
 		names := strings.Join(c.Names[:min(len(c.Names), maxNames)], ", ")
 		if more := len(c.Names) - maxNames; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/admin"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/build"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/metrics"
 	"github.com/ctrutls/ctrutls/provider"
@@ -105,12 +106,13 @@ func (s *Service) health() (lines []string) {
 // state implements metrics.Metrics.Follow's source.
 func (s *Service) state() metrics.State {
 	certs := s.current().store.Certificates()
-	st := metrics.State{Proxy: s.proxy.Stats(), KeyExchanges: s.provider.Stats(), Certificates: len(certs),
-		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), Pools: s.poolStatus()}
-	for _, cert := range certs {
-		if st.CertificateExpiry.IsZero() || cert.NotAfter.Before(st.CertificateExpiry) {
-			st.CertificateExpiry = cert.NotAfter
-		}
+	st := metrics.State{Proxy: s.proxy.Stats(), Draining: s.draining.Load(), KeyExchanges: s.provider.Stats(), Certificates: len(certs),
+		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), ReloadFailing: s.failing.Load() != nil || len(s.current().faults) > 0, Pools: map[string]metrics.Pool{}}
+	for _, cert := range soonest(certs) {
+		st.Expiries = append(st.Expiries, metrics.Expiry{Names: cert.Names, At: cert.NotAfter})
+	}
+	for name, pool := range s.current().open {
+		st.Pools[name] = metrics.Pool{Backends: pool.Status(), Latency: pool.Latency()}
 	}
 	return st
 }
@@ -134,11 +136,8 @@ type Status struct {
 // status implements admin.Options.
 func (s *Service) status() any {
 	st := s.proxy.Stats()
-	status := Status{Started: s.operation.started, Draining: s.draining.Load(), Connections: st.Open, Handshakes: map[string]uint64{}, Failed: st.Failed,
+	status := Status{Version: build.Version(), Go: runtime.Version(), Started: s.operation.started, Draining: s.draining.Load(), Connections: st.Open, Handshakes: map[string]uint64{}, Failed: st.Failed,
 		Shed: st.Shed, Pools: s.poolStatus(), KeyExchanges: s.provider.Stats(), Health: s.health()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		status.Version, status.Go = info.Main.Version, info.GoVersion
-	}
 	for _, a := range s.Addresses() {
 		status.Listening = append(status.Listening, a.String())
 	}

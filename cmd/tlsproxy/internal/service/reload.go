@@ -97,8 +97,12 @@ func (s *Service) reload(o occasion) {
 	}
 	if err != nil {
 		s.reloadFailures.Add(1)
+		s.failing.Store(&o)
 		s.log.Error("reloading failed; everything stays as it was", "because", o.because, "err", err)
 		return
+	}
+	if f := s.failing.Load(); f != nil && (o.configuration || !f.configuration) {
+		s.failing.Store(nil) // else the configuration file, which was not read this time, may still be faulty
 	}
 	s.logReload(o, before, next, changes)
 }

@@ -194,6 +194,9 @@ func TestReloadConfiguration(t *testing.T) {
 	}
 	in.configure(strings.Replace(rest, "backends: {", "backends: {ca: absent.pem, ", 1))
 	in.wantLogged(in.hangup("stays as it was"), ":4:16: open "+in.file("absent.pem"))
+	if !in.service.state().ReloadFailing {
+		t.Error("the metrics say that all is well")
+	}
 	in.configure(rest)
 	pool = in.service.current().open[config.DefaultPool]
 	in.wantLogged(in.hangup("msg=reloaded"), "certificates=2 new=1 gone=1")
@@ -206,8 +209,8 @@ func TestReloadConfiguration(t *testing.T) {
 	if !in.get() {
 		t.Error("the connection did not last")
 	}
-	if st := in.service.state(); st.Reloads != 4 || st.ReloadFailures != 2 {
-		t.Errorf("counted are %d reloads and %d failures", st.Reloads, st.ReloadFailures)
+	if st := in.service.state(); st.Reloads != 4 || st.ReloadFailures != 2 || st.ReloadFailing {
+		t.Errorf("counted are %d reloads and %d failures; failing: %v", st.Reloads, st.ReloadFailures, st.ReloadFailing)
 	}
 }
 
@@ -234,16 +237,28 @@ func TestReloadByPolling(t *testing.T) {
 	if !in.served("b.example").Equal(old) {
 		t.Error("the certificate that was read before is not in use any more")
 	}
+	if !in.service.state().ReloadFailing {
+		t.Error("the metrics say that all is well")
+	}
 	again := in.certify("b", "b.example")
 	in.log.Take("msg=reloaded")
 	if !in.served("b.example").Equal(again) {
 		t.Error("the repaired certificate is not in use")
+	}
+	if in.service.state().ReloadFailing {
+		t.Error("the metrics say that something is wrong")
 	}
 
 	in.configure("nonsense\n")
 	in.certify("d", "d.example")
 	if log := in.log.Take("msg=reloaded"); strings.Contains(log, "nonsense") {
 		t.Errorf("the configuration was read unasked:\n%s", log)
+	}
+	in.hangup("stays as it was")
+	in.certify("e", "e.example")
+	in.log.Take("msg=reloaded")
+	if !in.service.state().ReloadFailing { // the configuration is as faulty as before
+		t.Error("the metrics say that all is well")
 	}
 }
 

@@ -36,6 +36,7 @@ type Service struct {
 	draining  atomic.Bool
 
 	reloads, reloadFailures atomic.Uint64
+	failing                 atomic.Pointer[occasion] // the latest reload that failed, until it has been made good; nil: none
 
 	configuration watch.Stamp // of the file when it was last read
 	files         watch.Files // the same of what it names, but for the certificates

@@ -42,6 +42,8 @@ func TestSignOnSimulatedGPU(t *testing.T) {
 		}
 		c.Close()
 	}
+	s.documented(t, "tlsproxy_gpu_info", "tlsproxy_gpu_state", "tlsproxy_gpu_batch_size", "tlsproxy_gpu_batch_duration_seconds", "tlsproxy_gpu_operations_in_flight",
+		"tlsproxy_gpu_fallbacks_total", "tlsproxy_gpu_memory_bytes")
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+)
+
+// counted counts what a client writes and reads.
+type counted struct {
+	net.Conn
+	written, read uint64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written += uint64(n)
+	return n, err
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read += uint64(n)
+	return n, err
+}
+
+// TestTraffic: each byte of a connection is counted, those of its handshake too,
+// and each request while it is under way.
+func TestTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, leave := make(chan bool), make(chan bool)
+		r := newMemRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+			entered <- true
+			<-leave
+			hello(w, req)
+		})
+		var client *counted
+		dial := r.dial
+		r.dial = func(ctx context.Context) (net.Conn, error) {
+			raw, err := dial(ctx)
+			client = &counted{Conn: raw}
+			return client, err
+		}
+		c := r.connect()
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: front.example\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+		if st := r.server.Stats(); st.Accepted != 1 || st.Handshaking != 0 || st.Underway != 1 || st.Received != client.written {
+			t.Errorf("%+v with a request under way, %d bytes were sent", st, client.written)
+		}
+		leave <- true
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Error(err)
+		}
+		if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("%d bytes after the answer, %v", n, err)
+		}
+		c.Close()
+		synctest.Wait()
+		if st := r.server.Stats(); st.Open != 0 || st.Underway != 0 || st.Sent != client.read {
+			t.Errorf("%+v in the end, %d bytes came", st, client.read)
+		}
+	})
+}
