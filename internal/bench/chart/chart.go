@@ -14,9 +14,9 @@ import (
 )
 
 // Style is the drawings' style sheet: of a page that holds them, and part of each Standalone drawing.
-const Style = `svg.chart{--ink:#1f2328;--faint:#d0d7de;--c0:#0b62ad;--c1:#b3261e;--c2:#1a7f37;--c3:#8250df;--c4:#9a6700;--c5:#0f766e;font:13px system-ui,sans-serif}
+const Style = `svg.chart{--ink:#1f2328;--faint:#d0d7de;--c0:#0b62ad;--c1:#b3261e;--c2:#1a7f37;--c3:#8250df;--c4:#9a6700;--c5:#0f766e;font:15px system-ui,sans-serif}
 @media (prefers-color-scheme:dark){svg.chart{--ink:#e6edf3;--faint:#3d444d;--c0:#6cb6ff;--c1:#ff8f85;--c2:#57d364;--c3:#d2a8ff;--c4:#e3b341;--c5:#5eead4}}
-svg.chart text{fill:var(--ink)}
+svg.chart text{fill:var(--ink);}
 svg.chart .grid{stroke:var(--faint);stroke-width:1;fill:none}
 svg.chart .reference{stroke:var(--ink);stroke-width:1;stroke-dasharray:2 3;fill:none}
 svg.chart .spread{fill:none;stroke:var(--ink);stroke-width:1.2}
@@ -109,7 +109,7 @@ type Lines struct {
 
 const (
 	maxSeries  = 6 // that have colours of their own
-	lineHeight = 17
+	lineHeight = 20
 	linesWidth = 540.0
 )
 
@@ -123,9 +123,9 @@ func (l *Lines) heading() (title, description string) {
 
 // The area of the lines.
 const (
-	areaLeft, areaTop    = 58.0, 48.0
-	areaWide, areaHigh   = linesWidth - areaLeft - 24, 250.0
-	underArea            = 46.0
+	areaLeft, areaTop    = 62.0, 50.0
+	areaWide, areaHigh   = linesWidth - areaLeft - 30, 250.0
+	underArea            = 50.0
 	legendWide, legendAt = 250.0, 2 // entries beside each other
 )
 
@@ -212,7 +212,7 @@ func (l *Lines) places(x scale) []float64 {
 	}
 	slices.Sort(all)
 	slices.Reverse(all)
-	const apart = 46 / areaWide
+	const apart = 62 / areaWide
 	free := math.Inf(1)
 	return slices.DeleteFunc(slices.Compact(all), func(v float64) bool {
 		if x.at(v) > free {
@@ -237,7 +237,7 @@ func (l *Lines) draw(b *strings.Builder) {
 		fmt.Fprintf(b, `<path class="grid" d="M%.1f %.1fv%.1f"/>`, across(v), areaTop, areaHigh)
 		text(b, across(v), areaTop+areaHigh+17, "middle", tick(v), "")
 	}
-	text(b, areaLeft+areaWide/2, areaTop+areaHigh+35, "middle", l.X, "")
+	text(b, areaLeft+areaWide/2, areaTop+areaHigh+37, "middle", l.X, "")
 	b.WriteString("\n")
 	for i, s := range l.Series {
 		l.series(b, i, s, across, down)
@@ -285,7 +285,7 @@ func mark(b *strings.Builder, i int, x, y float64) {
 	}
 }
 
-// A Bar is a Value with its name. Bars of one Series have one colour.
+// A Bar is a Value with its name. Bars of one Series stand together beneath its name.
 type Bar struct {
 	Label  string
 	Series string
@@ -301,7 +301,7 @@ type Bars struct {
 }
 
 const (
-	barHeight, barStep   = 13.0, 20.0
+	barHeight, barStep   = 14.0, 22.0
 	barLabels, barValues = 214.0, 52.0
 	barWide              = linesWidth - barLabels - barValues
 )
@@ -311,14 +311,10 @@ func (c *Bars) heading() (title, description string) {
 }
 
 func (c *Bars) size() (width, height float64) {
-	height = areaTop + barStep*float64(len(c.Bars)) + 8
-	if len(c.series()) > 1 {
-		height += float64((len(c.series())+legendAt-1)/legendAt)*lineHeight + 10
-	}
-	return linesWidth, height
+	return linesWidth, areaTop + barStep*float64(len(c.Bars)+len(c.series())) + 8
 }
 
-// series are the names of the colours.
+// series are the names of the groups.
 func (c *Bars) series() []string {
 	var all []string
 	for _, bar := range c.Bars {
@@ -330,35 +326,41 @@ func (c *Bars) series() []string {
 }
 
 func (c *Bars) draw(b *strings.Builder) {
-	highest := c.Reference
+	highest := max(c.Reference, math.SmallestNonzeroFloat64)
 	for _, bar := range c.Bars {
 		highest = max(highest, bar.High, bar.Middle)
 	}
-	axis := scale{0, max(highest, 1e-9), false}
+	axis := scale{0, highest, false}
 	across := func(v float64) float64 { return barLabels + barWide*axis.at(v) }
 	text(b, 8, 18, "start", c.Title, ` font-weight="600"`)
 	text(b, 8, 37, "start", c.X, "")
-	series := c.series()
-	for i, bar := range c.Bars {
-		top := areaTop + barStep*float64(i)
-		text(b, barLabels-8, top+11, "end", bar.Label, "")
-		fmt.Fprintf(b, `<rect class="s%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, slices.Index(series, bar.Series)%maxSeries, barLabels, top, across(bar.Middle)-barLabels, barHeight)
-		fmt.Fprintf(b, `<path class="spread" d="M%.1f %.1fH%.1f"/>`, across(bar.Low), top+barHeight/2, across(bar.High))
-		text(b, across(max(bar.High, bar.Middle))+5, top+11, "start", Number(bar.Middle), "")
-		b.WriteString("\n")
+	if _, height := c.size(); c.Reference > 0 {
+		fmt.Fprintf(b, `<path class="reference" d="M%.1f %.1fV%.1f"/>`, across(c.Reference), areaTop, height-8)
 	}
-	bottom := areaTop + barStep*float64(len(c.Bars))
-	if c.Reference > 0 {
-		fmt.Fprintf(b, `<path class="reference" d="M%.1f %.1fV%.1f"/>`, across(c.Reference), areaTop-5, bottom)
+	b.WriteString("\n")
+	top := areaTop
+	for i, series := range c.series() {
+		text(b, 8, top+12, "start", series, ` font-weight="600"`)
+		top += barStep
+		for _, bar := range c.Bars {
+			if bar.Series == series {
+				c.bar(b, i, bar, top, across)
+				top += barStep
+			}
+		}
 	}
-	if len(series) < 2 {
-		return
+}
+
+// bar draws one, with its name on the left and its value on the right: beyond the reference, where that would run through it.
+func (c *Bars) bar(b *strings.Builder, series int, bar Bar, top float64, across func(float64) float64) {
+	text(b, barLabels-8, top+12, "end", bar.Label, "")
+	fmt.Fprintf(b, `<rect class="s%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, series%maxSeries, barLabels, top, across(bar.Middle)-barLabels, barHeight)
+	fmt.Fprintf(b, `<path class="spread" d="M%.1f %.1fH%.1f"/>`, across(bar.Low), top+barHeight/2, across(bar.High))
+	right := across(max(bar.High, bar.Middle))
+	if at := across(c.Reference); at >= right && at < right+barValues {
+		right = at
 	}
-	for i, name := range series {
-		left, top := 8+float64(i%legendAt)*legendWide, bottom+10+float64(i/legendAt)*lineHeight
-		fmt.Fprintf(b, `<rect class="s%d" x="%.1f" y="%.1f" width="12" height="12"/>`, i%maxSeries, left, top)
-		text(b, left+18, top+10, "start", name, "")
-	}
+	text(b, right+5, top+12, "start", Number(bar.Middle), "")
 	b.WriteString("\n")
 }
 

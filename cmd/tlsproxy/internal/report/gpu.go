@@ -47,6 +47,7 @@ func findGPUs() *gpus {
 			return &gpus{err: err.Error()}
 		}
 		g.simulated = g.simulated || strings.HasPrefix(info.Name, simulatorName)
+		g.names = append(g.names, info.Name)
 		g.devices = append(g.devices, fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %.0f GiB", info.Name, info.Major, info.Minor, info.Multiprocessors, float64(info.Memory)/(1<<30)))
 	}
 	if n == 0 {

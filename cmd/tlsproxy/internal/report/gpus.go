@@ -2,6 +2,7 @@ package report
 
 // gpus are what was found of them.
 type gpus struct {
+	names     []string
 	devices   []string // in words
 	driver    string
 	err       string // why none can be used; empty if some can

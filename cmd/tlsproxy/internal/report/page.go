@@ -61,7 +61,7 @@ const method = "Figures are medians over rounds, with the quartiles between whic
 // layOut makes all numbers text.
 func (r *Report) layOut() *page {
 	p := &page{Report: r, Note: r.Note, Method: method, Failures: r.Failures(), Findings: r.findings(), Style: template.CSS(chart.Style),
-		Title: "tlsproxy report, " + r.Began.Format(time.DateOnly), When: fmt.Sprintf("%s, began %s, took %v", r.Program, r.Began.Format(time.RFC3339), r.Took.Round(time.Second))}
+		Title: "tlsproxy report, " + r.Machine + ", " + r.Began.Format(time.DateOnly), When: fmt.Sprintf("%s, began %s, took %v", r.Program, r.Began.Format(time.RFC3339), r.Took.Round(time.Second))}
 	for i := range r.Sections {
 		s := &r.Sections[i]
 		section := pageSection{Section: s}

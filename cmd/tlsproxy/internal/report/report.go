@@ -9,6 +9,7 @@ import (
 // Report is what was measured.
 type Report struct {
 	Program  string        `json:"program"` // with its version
+	Machine  string        `json:"machine"` // its processor and GPUs
 	Command  string        `json:"command"`
 	Began    time.Time     `json:"began"`
 	Duration time.Duration `json:"duration"` // that measuring was to take

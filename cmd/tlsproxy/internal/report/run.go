@@ -102,7 +102,7 @@ func run(ctx context.Context, o Options, all []part, bound time.Duration) (*Repo
 	bounded, cancel := context.WithTimeoutCause(ctx, bound, errTime)
 	defer cancel()
 	found := findGPUs()
-	r := &Report{Program: o.Program, Command: o.Command, Note: o.Note, Began: time.Now().UTC().Truncate(time.Second), Duration: o.Duration, Facts: facts(o.Program, found)}
+	r := &Report{Program: o.Program, Machine: strings.Join(append([]string{machine.This().CPU}, found.names...), ", "), Command: o.Command, Note: o.Note, Began: time.Now().UTC().Truncate(time.Second), Duration: o.Duration, Facts: facts(o.Program, found)}
 	weights := 0
 	for _, p := range all {
 		if p.missing(found) == "" {
