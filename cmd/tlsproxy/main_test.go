@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(brokenClient) != "" && len(os.Args) > 1 && os.Args[1] == "loadgen" {
 		os.Exit(1)
 	}
-	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete", "completion", "man"}, os.Args[1]) {
 		main()
 	}
 	if !groups.HookPresent() {
@@ -182,7 +182,7 @@ func TestVersion(t *testing.T) {
 func TestCheck(t *testing.T) {
 	file := files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\ntls: {groups: [X25519]}\n")
 	status, out, errText := tlsproxy("check", "-c", file)
-	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
+	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- address: localhost:8443\n", "groups:\n  - X25519\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
@@ -194,6 +194,54 @@ func TestCheck(t *testing.T) {
 	}
 	if status != 0 {
 		t.Errorf("status %d", status)
+	}
+}
+
+// TestCheckSaysWhatWouldRun: listeners, certificates, hosts, groups in order, pools.
+func TestCheckSaysWhatWouldRun(t *testing.T) {
+	file := files(t, selfSigned(t), `
+listen: [':8443', '127.0.0.1:9443']
+admin: {listen: ':9000'}
+acme: {names: [a.example, b.example], agree_terms: true}
+backends: {urls: ['http://127.0.0.1:1', 'http://127.0.0.1:2'], balance: least_connections, health: {check: http}}
+tls: {groups: [X25519MLKEM768, X25519], client_auth: {mode: request, ca: cert.pem}}
+pools:
+  api: {urls: https://127.0.0.1:3, protocol: h2, tls: {groups: [X25519]}}
+  db: {urls: 'tcp://127.0.0.1:4'}
+hosts:
+  - {names: [a.example, '*.a.example'], routes: [{path: /api/, pool: api}]}
+  - {names: [b.example], mode: passthrough, pool: db}
+`)
+	const policy = ", TLS 1.2 or later, groups X25519MLKEM768 X25519, protocols h2 http/1.1, client certificates: request"
+	_, want, _ := strings.Cut(`
+# listen[0]: :8443
+# listen[1]: 127.0.0.1:9443
+# admin.listen[0]: localhost:9000
+# certificates[0]: localhost, ECDSA P-256, valid until TIME
+# acme: a.example, b.example, from https://acme-v02.api.letsencrypt.org/directory
+# hosts[0]: a.example, *.a.example: http to pool default, /api/ to pool api`+policy+`
+# hosts[1]: b.example: passthrough to pool db
+# unknown_host: http to pool default`+policy+`
+# backends: http://127.0.0.1:1 http://127.0.0.1:2, least_connections, http1, health check http
+# pools.api: https://127.0.0.1:3, round_robin, h2, no health check, groups X25519
+# pools.db: tcp://127.0.0.1:4, round_robin, no health check
+`, "\n")
+	status, out, errText := tlsproxy("check", "-c", file)
+	_, out, _ = strings.Cut(out, "\n")
+	out = regexp.MustCompile(`20\d\d-\S+`).ReplaceAllString(out, "TIME")
+	if status != 0 || !strings.HasPrefix(out, want) {
+		t.Errorf("status %d: %s\n%s\nwant\n%s", status, errText, out, want)
+	}
+	if want := "tlsproxy: warning: pools.api.tls.groups names no post-quantum group"; !strings.Contains(errText, want) {
+		t.Errorf("no %q in %s", want, errText)
+	}
+	file = files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\nunknown_host: refuse\nhosts: [{names: [localhost]}]\n")
+	if _, out, _ := tlsproxy("check", "-c", file); !strings.Contains(out, "\n# unknown_host: refused\n") {
+		t.Error(out)
+	}
+	file = files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\nhosts: [{names: ['*']}]\n")
+	if _, out, _ := tlsproxy("check", "-c", file); strings.Contains(out, "\n# unknown_host: ") {
+		t.Error(out)
 	}
 }
 

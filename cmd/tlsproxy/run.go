@@ -9,6 +9,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
 )
 
 // configFlag is how the commands that read a configuration are told which.
@@ -30,6 +31,9 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	defer signal.Stop(hangups)
 	plan, err := c.plan()
 	if err != nil {
+		return err
+	}
+	if plan.Sockets, err = sockets.FromSystemd(); err != nil {
 		return err
 	}
 	logger, level := logging.New(s.err, plan.Config.Log)
@@ -57,7 +61,7 @@ func (c *checkCommand) Run(s streams) error {
 		fmt.Fprintln(s.err, "tlsproxy: warning:", w)
 	}
 	fmt.Fprintf(s.out, "# %s can be run. With its defaults it says:\n", c.Config)
-	for _, line := range append(plan.Certificates(), plan.Hosts()...) {
+	for _, line := range plan.Summary() {
 		fmt.Fprintf(s.out, "# %s\n", line)
 	}
 	_, err = s.out.Write(plan.Config.YAML())

@@ -23,8 +23,8 @@ type Subject struct {
 type Options struct {
 	Rounds int           // at least 1
 	Turn   time.Duration // of a subject's calls in a row; at least one call is made
-	Turns  int           // of each subject in a round; 0: as many as Time has room for, at least 1
-	Time   time.Duration // that all rounds together are to take, if Turns is 0; single calls that take long can exceed it
+	Turns  int           // of each subject in a round; 0: as many as there are within Time, at least 1
+	Time   time.Duration // that all rounds together take, if Turns is 0: longer by what is under way at the end
 	Before func()        // is called before each turn, untimed; nil: nothing is
 }
 
@@ -45,40 +45,45 @@ func Measure(ctx context.Context, subjects []Subject, o Options) ([]Result, erro
 	}
 	results := make([]Result, len(subjects))
 	calls := make([]int, len(subjects))
-	var pass time.Duration // a turn of each
+	start := time.Now()
 	for i := range subjects {
-		if err := ctx.Err(); err != nil {
+		if ctx.Err() != nil {
 			return nil, interrupted(ctx)
 		}
-		var took time.Duration
-		calls[i], took = results[i].calibrate(&subjects[i], o)
-		pass += took
+		calls[i] = results[i].calibrate(&subjects[i], o)
 	}
-	if o.Turns == 0 {
-		o.Turns = max(1, int(o.Time/(time.Duration(o.Rounds)*max(pass, 1))))
-	}
-	for range o.Rounds {
-		least := make([]time.Duration, len(subjects))
-		for i := range least {
-			least[i] = math.MaxInt64
-		}
-		for range o.Turns {
-			for i := range subjects {
-				if err := ctx.Err(); err != nil {
-					return nil, interrupted(ctx)
-				}
-				if results[i].Err == nil {
-					least[i] = min(least[i], results[i].turn(&subjects[i], calls[i], o.Before))
-				}
-			}
-		}
-		for i, s := range subjects {
-			if results[i].Err == nil {
-				results[i].Times = append(results[i].Times, float64(least[i])/float64(calls[i]*max(s.Each, 1)))
-			}
+	for round := range o.Rounds {
+		// Where one round took longer than its share, the next ones have less.
+		end := time.Now().Add((o.Time - time.Since(start)) / time.Duration(o.Rounds-round))
+		if err := measureRound(ctx, subjects, results, calls, o, end); err != nil {
+			return nil, err
 		}
 	}
 	return results, nil
+}
+
+// measureRound gives each subject its turns: those that are asked for, or at least one until end.
+func measureRound(ctx context.Context, subjects []Subject, results []Result, calls []int, o Options, end time.Time) error {
+	least := make([]time.Duration, len(subjects))
+	for i := range least {
+		least[i] = math.MaxInt64
+	}
+	for turn := 0; turn == 0 || turn < o.Turns || o.Turns == 0 && time.Now().Before(end); turn++ {
+		for i := range subjects {
+			if ctx.Err() != nil {
+				return interrupted(ctx)
+			}
+			if results[i].Err == nil {
+				least[i] = min(least[i], results[i].turn(&subjects[i], calls[i], o.Before))
+			}
+		}
+	}
+	for i, s := range subjects {
+		if results[i].Err == nil {
+			results[i].Times = append(results[i].Times, float64(least[i])/float64(calls[i]*max(s.Each, 1)))
+		}
+	}
+	return nil
 }
 
 func interrupted(ctx context.Context) error {
@@ -88,19 +93,15 @@ func interrupted(ctx context.Context) error {
 // attempts are as many turns as calibrate takes the least of: one that is cut off by somebody else's work must not pass for a long one.
 const attempts = 3
 
-// calibrate returns how many calls take about a turn, and how long those take with what comes before.
-func (r *Result) calibrate(s *Subject, o Options) (calls int, all time.Duration) {
-	for calls = 1; ; calls *= 2 {
+// calibrate returns how many calls take about a turn.
+func (r *Result) calibrate(s *Subject, o Options) int {
+	for calls := 1; ; calls *= 2 {
 		took := time.Duration(math.MaxInt64)
-		all = took
 		for i := 0; i < attempts && r.Err == nil; i++ {
-			start := time.Now()
 			took = min(took, r.turn(s, calls, o.Before))
-			all = min(all, time.Since(start))
 		}
 		if r.Err != nil || took >= o.Turn/2 || calls >= maxCalls {
-			factor := min(float64(o.Turn)/float64(max(took, 1)), 2)
-			return max(1, int(float64(calls)*factor)), time.Duration(float64(all) * max(factor, 1/float64(calls)))
+			return max(1, int(float64(calls)*min(float64(o.Turn)/float64(max(took, 1)), 2)))
 		}
 	}
 }

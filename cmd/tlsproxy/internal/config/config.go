@@ -14,7 +14,7 @@ import (
 // names; empty lets a value be the empty string; reload:"restart" marks what a
 // running proxy does not take up when it reads its configuration again.
 type Config struct {
-	Listen       []Address       `yaml:"listen" max:"64" reload:"restart"`
+	Listen       []Listener      `yaml:"listen" max:"64" reload:"restart"`
 	Certificates []Certificate   `yaml:"certificates" max:"100000"`
 	ACME         ACME            `yaml:"acme"`
 	TLS          TLS             `yaml:"tls"`
@@ -104,6 +104,7 @@ type Pool struct {
 	Protocol           BackendProtocol `yaml:"protocol"`
 	Balance            Balance         `yaml:"balance"`
 	HashKey            HashKey         `yaml:"hash_key"`
+	ProxyProtocol      SendProxy       `yaml:"proxy_protocol"`
 	CA                 string          `yaml:"ca" empty:"ok"`
 	TLS                BackendTLS      `yaml:"tls"`
 	Health             Health          `yaml:"health"`
@@ -244,7 +245,7 @@ type GPU struct {
 // (certificates and backends.urls) leads to.
 func Default() *Config {
 	return &Config{
-		Listen: []Address{"localhost:8443"},
+		Listen: []Listener{ListenOn("localhost:8443")},
 		ACME:   ACME{Directory: "https://acme-v02.api.letsencrypt.org/directory", Storage: "acme"},
 		TLS: TLS{
 			Groups:     defaultGroups(),
@@ -308,6 +309,8 @@ func defaultPool() Pool {
 		Protocol: BackendHTTP1,
 		Balance:  BalanceRoundRobin,
 		HashKey:  HashKey{From: HashSource},
+
+		ProxyProtocol: SendProxyNone,
 		TLS: BackendTLS{
 			Groups:     groupsOf(groups.OfCryptoTLS()),
 			MinVersion: versionTLS12,

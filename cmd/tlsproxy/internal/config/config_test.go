@@ -84,6 +84,34 @@ func TestErrors(t *testing.T) {
 			`1:9: listen[0]: "http://localhost:1" is not an address; write host:port, such as localhost:8443`},
 		{"address twice", "listen: [localhost:1, localhost:1]\n" + smallest,
 			`1:23: listen names localhost:1 twice`},
+		{"address of a socket", "listen: unix:run/a\n" + smallest,
+			`1:9: listen[0]: "unix:run/a" names no Unix socket; write its absolute path, as in unix:/run/tlsproxy.sock, 107 bytes at most`},
+		{"name of a socket", "listen: 'systemd:a:b'\n" + smallest,
+			`1:9: listen[0]: "systemd:a:b" names no socket of systemd's; write what FileDescriptorName= says in its unit, as in systemd:https`},
+		{"listener without address", "listen: {reuse_port: true}\n" + smallest,
+			`1:9: missing key "address" in listen[0]; write host:port, unix:PATH or systemd:NAME`},
+		{"listener's key", "listen: {adress: ':1'}\n" + smallest,
+			`1:9: missing key "address" in listen[0]; write host:port, unix:PATH or systemd:NAME` + "\n" + `1:10: unknown key "adress"; did you mean "address"?`},
+		{"list in listen", "listen: [[':1']]\n" + smallest,
+			`1:10: listen[0] is a list; it must be a single value`},
+		{"mode", "listen: {address: unix:/a, mode: '0899'}\n" + smallest,
+			`1:34: listen[0].mode: "0899" is not the mode of a socket; write three or four octal digits in quotes, such as "0660"`},
+		{"reuse_port of a socket", "listen: {address: unix:/a, reuse_port: true}\n" + smallest,
+			`1:40: listen[0].reuse_port is for host:port, and unix:/a is none`},
+		{"nobody in front", "listen:\n- address: ':1'\n  proxy_protocol: {mode: optional}\n" + smallest,
+			`3:19: missing key "listen[0].proxy_protocol.from"; list the networks that proxies connect from, such as 10.0.0.0/8; they say who clients are, so name no others`},
+		{"networks", "listen: {address: ':1', proxy_protocol: {from: [10.0.0.1/8, 10.0.0.0, 10.0.0.0/32, lan]}}\n" + smallest,
+			`1:49: listen[0].proxy_protocol.from[0]: "10.0.0.1/8" has bits behind its length; the network is 10.0.0.0/8` + "\n" +
+				`1:71: listen[0].proxy_protocol.from names 10.0.0.0/32 twice` + "\n" +
+				`1:84: listen[0].proxy_protocol.from[3]: "lan" is not a network; write one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1, or unix`},
+		{"networks of a socket", "listen: {address: unix:/a, proxy_protocol: {from: 10.0.0.0/8}}\n" + smallest,
+			`1:51: listen[0].proxy_protocol.from: what connects to a Unix socket has no address; write from: unix`},
+		{"unix at a port", "listen: {address: ':1', proxy_protocol: {from: unix}}\n" + smallest,
+			`1:48: listen[0].proxy_protocol.from: unix is for Unix sockets; list the networks that proxies connect from`},
+		{"mode of the PROXY protocol", "listen: {address: ':1', proxy_protocol: {from: 10.0.0.0/8, mode: require}}\n" + smallest,
+			`1:66: listen[0].proxy_protocol.mode: unknown mode "require"; did you mean "required"?`},
+		{"version of the PROXY protocol", smallest + "pools: {p: {urls: 'http://b', proxy_protocol: v3}}\n",
+			`3:47: pools.p.proxy_protocol: unknown version of the PROXY protocol "v3"; valid are none, v1, v2`},
 		{"unknown group", smallest + "tls:\n  groups:\n  - X25519CTRUPrime716\n",
 			`5:5: tls.groups[0]: unknown group "X25519CTRUPrime716"; did you mean "X25519CTRUPrime761"?`},
 		{"group twice", smallest + "tls:\n  groups: [X25519, x25519]\n",
@@ -360,7 +388,8 @@ func TestDefaults(t *testing.T) {
 // TestEverySettingIsRead sets every key to something that is not its default
 // and expects to find it in the result.
 func TestEverySettingIsRead(t *testing.T) {
-	file := `listen: [":1", "[::1]:2"]
+	file := `listen: [":1", {address: "[::1]:2", reuse_port: true, proxy_protocol: {from: [10.1.0.0/16, "::ffff:192.0.2.1"], mode: optional, timeout: 2s}},
+  {address: "unix:/run//a.sock", mode: "660", proxy_protocol: {from: unix}}, systemd:https]
 certificates:
   - cert: /c/1.pem
     key: /c/1.key
@@ -380,6 +409,7 @@ backends:
   protocol: auto
   balance: hash
   hash_key: header  X-Key
+  proxy_protocol: v2
   ca: /c/ca.pem
   tls: {cert: /c/c.pem, key: /c/c.key, server_name: b.example, groups: [X25519], min_version: "1.3", classical_retry: true}
   health: {check: http, path: /up, host: h.example, interval: 1s, timeout: 2s, healthy_after: 3, unhealthy_after: 4}
@@ -412,8 +442,37 @@ admin: {listen: [':9001', '[::1]:9002']}
 provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
 `
 	want := `listen:
-- :1
-- "[::1]:2"
+- address: :1
+  mode: "0600"
+  reuse_port: false
+  proxy_protocol:
+    from: []
+    mode: required
+    timeout: 5s
+- address: "[::1]:2"
+  mode: "0600"
+  reuse_port: true
+  proxy_protocol:
+    from:
+    - 10.1.0.0/16
+    - 192.0.2.1/32
+    mode: optional
+    timeout: 2s
+- address: unix:/run/a.sock
+  mode: "0660"
+  reuse_port: false
+  proxy_protocol:
+    from:
+    - unix
+    mode: required
+    timeout: 5s
+- address: systemd:https
+  mode: "0600"
+  reuse_port: false
+  proxy_protocol:
+    from: []
+    mode: required
+    timeout: 5s
 certificates:
 - cert: /c/1.pem
   key: /c/1.key
@@ -459,6 +518,7 @@ backends:
   protocol: auto
   balance: hash
   hash_key: header X-Key
+  proxy_protocol: v2
   ca: /c/ca.pem
   tls:
     cert: /c/c.pem
@@ -488,6 +548,7 @@ pools:
     protocol: http1
     balance: round_robin
     hash_key: source
+    proxy_protocol: none
     ca: ""
     tls:
       cert: ""

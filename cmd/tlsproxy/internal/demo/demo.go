@@ -115,7 +115,7 @@ func greet(w http.ResponseWriter, r *http.Request) { io.WriteString(w, greeting)
 // and the groups: each connection names one, and the server has to take it.
 func (d *Demo) config(backend net.Addr) *config.Config {
 	c := config.Default()
-	c.Listen = []config.Address{config.Address(d.options.Listen)}
+	c.Listen = []config.Listener{config.ListenOn(d.options.Listen)}
 	c.TLS.Groups = nil
 	for _, id := range d.options.Groups {
 		c.TLS.Groups = append(c.TLS.Groups, config.Group(id))

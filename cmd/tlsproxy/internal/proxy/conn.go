@@ -4,11 +4,14 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
@@ -26,6 +29,7 @@ type conn struct {
 	closed   atomic.Bool
 	accepted time.Time
 
+	ahead       []byte                              // was read, and is yet to be read by TLS
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
 	established atomic.Bool                         // the handshake is done
@@ -44,6 +48,13 @@ type conn struct {
 	keeping      bool          // what is read is kept as well
 	kept         []byte
 
+	trust         *proxyprotocol.Trust  // it comes from a proxy in front; nil: from its client
+	front         *proxyprotocol.Header // what that one told; nil: nothing
+	remote, local net.Addr              // that it told; nil: those of the socket
+
+	toldMu sync.Mutex
+	told   *backend.Client // made when the first backend is told of it
+
 	lifetime atomic.Pointer[lifetime] // nil: it has no bound
 
 	writeTimeout time.Duration // 0: none
@@ -55,6 +66,11 @@ func newConn(s *Server, raw net.Conn) *conn {
 	live := s.live.Load()
 	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
+}
+
+// handshakeDeadline is when the handshake has to be done.
+func (c *conn) handshakeDeadline() time.Time {
+	return c.accepted.Add(time.Duration(c.live.timeouts.Handshake))
 }
 
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
@@ -69,8 +85,12 @@ func (c *conn) sawKeyExchange(e groups.KeyExchange) {
 // client describes the connection for the access log; state is nil where TLS is
 // passed through.
 func (c *conn) client(state *tls.ConnectionState) accesslog.Client {
-	return accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
+	client := accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
 		Handshake: c.handshook, Queue: c.keyExchange.Queue, Batch: c.keyExchange.Batch}
+	if c.front != nil {
+		client.Via, client.UniqueID = c.Conn.RemoteAddr().String(), c.front.UniqueID
+	}
+	return client
 }
 
 // finishHandshake lets go of what was noted in case that the handshake fails.
@@ -82,7 +102,7 @@ func (c *conn) finishHandshake() {
 
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.read(b)
 	c.server.received.Add(uint64(n))
 	if n > 0 && !c.established.Load() {
 		c.received.Store(true)
@@ -169,6 +189,7 @@ func (c *conn) Close() error {
 			c.server.observer.ObserveExpired(cut)
 		}
 	}
+	c.closeBackendClient()
 	c.server.forget(c)
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/internal/panics"
 )
@@ -127,6 +128,9 @@ type toPool struct{}
 
 func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
+	if x.pool.Proxy() != proxyprotocol.None {
+		r = r.WithContext(backend.WithClient(r.Context(), connOf(r.Context()).backendClient(r.TLS)))
+	}
 	asked := time.Now()
 	response, err := x.pool.RoundTrip(r)
 	x.answered = time.Since(asked)

@@ -20,10 +20,9 @@ import (
 )
 
 // handshake runs in a goroutine of its own from accept until the connection is
-// handed to the HTTP server or closed. The context bounds it: unlike deadlines
-// it also reaches a key exchange that is waiting to be computed.
+// handed to the HTTP server or closed. Until its client has said something that could
+// be a ClientHello the connection costs little.
 func (s *Server) handshake(c *conn) {
-	growStack()
 	defer s.working.Done()
 	defer s.handshakeDone(c)
 	defer func() {
@@ -32,7 +31,21 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.base, time.Duration(c.live.timeouts.Handshake))
+	if c.trust != nil && !s.readFront(c) {
+		return
+	}
+	if err := c.awaitHello(); err != nil {
+		s.handshakeFailed(c, tls.ConnectionState{}, err)
+		return
+	}
+	s.negotiate(c)
+}
+
+// negotiate is the handshake from the ClientHello on. The context bounds it: unlike
+// deadlines it also reaches a key exchange that is waiting to be computed.
+func (s *Server) negotiate(c *conn) {
+	growStack()
+	ctx, cancel := context.WithDeadline(s.base, c.handshakeDeadline())
 	defer cancel()
 	t := tls.Server(c, c.live.tls)
 	err := t.HandshakeContext(groups.WithObserver(ctx, c.sawKeyExchange))
@@ -41,7 +54,8 @@ func (s *Server) handshake(c *conn) {
 		return
 	}
 	if err != nil {
-		s.handshakeFailed(c, t, err)
+		answerPlainHTTP(err)
+		s.handshakeFailed(c, t.ConnectionState(), err)
 		return
 	}
 	if c.challenge { // the authority has seen what it wants
@@ -76,9 +90,7 @@ func (s *Server) handshakeSucceeded(c *conn, state tls.ConnectionState) {
 }
 
 // handshakeFailed logs why, and closes the connection.
-func (s *Server) handshakeFailed(c *conn, t *tls.Conn, err error) {
-	answerPlainHTTP(err)
-	state := t.ConnectionState()
+func (s *Server) handshakeFailed(c *conn, state tls.ConnectionState, err error) {
 	c.Close()
 	var full *shedError
 	if errors.As(err, &full) {
@@ -156,6 +168,9 @@ func (f failure) attrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("remote", f.conn.RemoteAddr().String()),
 		slog.String("reason", logging.Peer(f.reason(), maxLoggedReason)),
+	}
+	if f.conn.front != nil {
+		attrs = append(attrs, slog.String("via", f.conn.Conn.RemoteAddr().String()))
 	}
 	if sent := f.conn.alertSent.Load(); sent > 0 {
 		attrs = append(attrs, slog.String("alert_sent", alertName(uint8(sent-1))))

@@ -1,9 +1,71 @@
 package proxy
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"net"
+	"os"
+	"slices"
+	"time"
 )
+
+// helloRoom is what a connection that says nothing holds for its ClientHello, in bytes.
+const helloRoom = 512
+
+// awaitHello reads ahead until the first record is there, or what is there begins no
+// handshake record: only then it is worth to have a stack and a state of TLS. A client
+// that sends a part of a record has us hold five times that part at most, which is
+// enough for most ClientHellos to take two reads.
+func (c *conn) awaitHello() error {
+	c.Conn.SetReadDeadline(c.handshakeDeadline())
+	for missing(c.ahead) > 0 {
+		if len(c.ahead) == cap(c.ahead) {
+			c.ahead = slices.Grow(c.ahead, max(helloRoom, min(4*len(c.ahead), missing(c.ahead))))
+		}
+		n, err := c.Conn.Read(c.ahead[len(c.ahead):cap(c.ahead)])
+		c.ahead = c.ahead[:len(c.ahead)+n]
+		if n > 0 {
+			c.received.Store(true)
+		}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return context.DeadlineExceeded
+		case err != nil:
+			return err
+		}
+	}
+	return c.Conn.SetReadDeadline(time.Time{})
+}
+
+// missing is how many bytes the first record lacks at least; 0 if it is no handshake
+// record, which is for crypto/tls to say (RFC 8446, section 5.1).
+func missing(record []byte) int {
+	const header, handshake, most = 5, 22, 1 << 14
+	switch {
+	case len(record) > 0 && record[0] != handshake:
+		return 0
+	case len(record) < header:
+		return header - len(record)
+	}
+	n := int(binary.BigEndian.Uint16(record[header-2:]))
+	if n > most {
+		return 0
+	}
+	return max(header+n-len(record), 0)
+}
+
+// read begins with what was read ahead.
+func (c *conn) read(b []byte) (int, error) {
+	if len(c.ahead) == 0 {
+		return c.Conn.Read(b)
+	}
+	n := copy(b, c.ahead)
+	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+		c.ahead = nil
+	}
+	return n, nil
+}
 
 // maxHelloBytes bounds what is kept of a connection until its ClientHello is
 // whole. crypto/tls takes messages of 64 KiB at most; the rest is for the

@@ -136,8 +136,8 @@ func TestUnknownHostIsRefused(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	line := r.log.wait("TLS handshake failed")
-	for _, want := range []string{`reason="no host of that name is served"`, `alert_sent="unrecognized name"`, "sni=www.example.org"} {
+	line := r.log.wait("sni=www.example.org")
+	for _, want := range []string{`msg="TLS handshake failed"`, `reason="no host of that name is served"`, `alert_sent="unrecognized name"`} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %s in %s", want, line)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 )
@@ -185,13 +186,18 @@ var ErrClosed = errors.New("proxy: server closed")
 
 // Serve accepts connections on ln until Shutdown, when it returns ErrClosed, or
 // until ln fails for good. It closes ln. Several may run at once.
-func (s *Server) Serve(ln net.Listener) error {
+func (s *Server) Serve(ln net.Listener) error { return s.ServeBehind(ln, nil) }
+
+// ServeBehind is Serve for a listener that proxies in front connect to, which
+// tell by a PROXY header who their clients are. Whom to believe says trust; nil:
+// connections are the clients' own.
+func (s *Server) ServeBehind(ln net.Listener, trust *proxyprotocol.Trust) error {
 	if !s.track(ln) {
 		ln.Close()
 		return ErrClosed
 	}
 	defer s.untrack(ln)
-	return s.accept(ln)
+	return s.accept(ln, trust)
 }
 
 func (s *Server) track(ln net.Listener) bool {

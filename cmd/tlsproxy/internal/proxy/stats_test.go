@@ -50,6 +50,7 @@ func TestTraffic(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-entered
+		synctest.Wait() // the handshake's goroutine may be behind the request
 		if st := r.server.Stats(); st.Accepted != 1 || st.Handshaking != 0 || st.Underway != 1 || st.Received != client.written {
 			t.Errorf("%+v with a request under way, %d bytes were sent", st, client.written)
 		}

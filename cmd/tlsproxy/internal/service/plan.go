@@ -3,7 +3,6 @@ package service
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
@@ -23,6 +23,10 @@ type Plan struct {
 	DemoLoad func() error
 	// DemoLoading says whether it makes some. It is set where DemoLoad is.
 	DemoLoading func() bool
+
+	// Sockets are what the process was given to listen on; nil: nothing. Start takes
+	// those that the configuration names, and closes the others.
+	Sockets *sockets.Given
 
 	store       *certificates.Store
 	sources     []named                              // that store was read from
@@ -191,5 +195,3 @@ func checkGroups(ids []tls.CurveID) error {
 	_, err := groups.Unavailable(ids)
 	return err
 }
-
-var errNoListener = errors.New("service: no address to listen on")

@@ -149,7 +149,8 @@ func TestHostPolicies(t *testing.T) {
 	}
 	described := strings.Join(in.service.current().Hosts(), "\n")
 	want := "hosts[0]: a.example: http to pool default, TLS 1.2 or later, groups X25519MLKEM768 X25519, protocols h2 http/1.1\n" +
-		"hosts[1]: b.example, other.example: http to pool default, TLS 1.2 or later, groups X25519, protocols h2 http/1.1, client certificates: require"
+		"hosts[1]: b.example, other.example: http to pool default, TLS 1.2 or later, groups X25519, protocols h2 http/1.1, client certificates: require\n" +
+		"unknown_host: http to pool default, TLS 1.2 or later, groups X25519MLKEM768 X25519, protocols h2 http/1.1"
 	if described != want {
 		t.Errorf("got\n%s\nwant\n%s", described, want)
 	}

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -31,7 +30,7 @@ type Service struct {
 	tickets   *ticketKeys
 	issuer    *acme.Manager // nil: none has been needed
 	proxy     *proxy.Server
-	listeners []net.Listener
+	listeners []listener
 	operation operation
 	draining  atomic.Bool
 
@@ -54,9 +53,13 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 	if err == nil {
 		err = s.openOperation()
 	}
+	unused := p.Sockets.CloseRest()
 	if err != nil {
 		s.closeListeners()
 		return nil, err
+	}
+	if len(unused) > 0 {
+		logger.Warn("sockets that the process was given and that listen does not name are closed", "names", unused)
 	}
 	if s.provider, err = openProvider(p, logger); err != nil {
 		s.closeListeners()
@@ -105,7 +108,7 @@ func (s *Service) manageNames(p *Plan) error {
 	if s.issuer == nil {
 		var err error
 		s.issuer, err = acme.New(acme.Options{Email: c.Email, Directory: c.Directory, Roots: p.directoryCA, Storage: c.Storage,
-			Address: s.listeners[0].Addr(), Logger: s.log})
+			Address: s.challenged(), Logger: s.log})
 		if err != nil {
 			return err
 		}
@@ -138,20 +141,6 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 		o.Sign = s.keys.Certificate
 	}
 	return o, err
-}
-
-func (s *Service) listen() error {
-	for i, address := range s.current().Config.Listen {
-		ln, err := listen(string(address))
-		if err != nil {
-			return s.current().Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
-		}
-		s.listeners = append(s.listeners, ln)
-	}
-	if len(s.listeners) == 0 {
-		return errNoListener
-	}
-	return nil
 }
 
 func (s *Service) closeListeners() {
@@ -235,7 +224,7 @@ func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
 	var serving sync.WaitGroup
 	for _, ln := range s.listeners {
 		serving.Go(func() {
-			if err := s.proxy.Serve(ln); !errors.Is(err, proxy.ErrClosed) {
+			if err := s.proxy.ServeBehind(ln, ln.trust); !errors.Is(err, proxy.ErrClosed) {
 				fail(err)
 			}
 		})

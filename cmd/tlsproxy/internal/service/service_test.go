@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +81,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // TestRunEndsWithAListener: one that fails takes the service down, and its
 // error is returned.
 func TestRunEndsWithAListener(t *testing.T) {
-	s, err := plan(t, func(c *config.Config) { c.Listen = append(c.Listen, "127.0.0.1:0") }).Start(slog.New(slog.DiscardHandler))
+	s, err := plan(t, func(c *config.Config) { c.Listen = append(c.Listen, config.ListenOn("127.0.0.1:0")) }).Start(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +98,7 @@ func TestStartErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p := plan(t, func(c *config.Config) { c.Listen[0] = config.Address(taken.Addr().String()) })
+	p := plan(t, func(c *config.Config) { c.Listen[0].Address = config.ListenAddress(taken.Addr().String()) })
 	if _, err := p.Start(slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), "tlsproxy: c.yaml:3:9: listen tcp ") {
 		t.Errorf("Start: %v", err)
 	}
@@ -166,6 +168,34 @@ func TestWarnings(t *testing.T) {
 		if line := p.Certificates()[0]; !strings.HasPrefix(line, "certificates[0]: only.a.common.name, ECDSA P-256, valid until ") {
 			t.Error(line)
 		}
+	}
+}
+
+// TestOffWarnings: each time-out that can be off, and by default is not, is warned of when
+// it is; drain apart, which is no bound on clients or backends.
+func TestOffWarnings(t *testing.T) {
+	off := config.Default().Timeouts
+	if got := offWarnings(off); len(got) > 0 {
+		t.Errorf("the defaults: %q", got)
+	}
+	var want []string
+	v := reflect.ValueOf(&off).Elem()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if bound := v.FieldByIndex(f.Index); f.Tag.Get("min") == "0" && !bound.IsZero() && f.Name != "Drain" {
+			want = append(want, "timeouts."+f.Tag.Get("yaml"))
+			bound.SetZero()
+		}
+	}
+	got := offWarnings(off)
+	for i := range got {
+		got[i], _, _ = strings.Cut(got[i], " is off: ")
+	}
+	if len(want) < 6 || !slices.Equal(got, want) {
+		t.Errorf("warned of %q, want %q", got, want)
+	}
+	p := plan(t, func(c *config.Config) { c.Timeouts.Write = 0 })
+	if got := strings.Join(p.Warnings(), "\n"); !strings.Contains(got, "timeouts.write is off: clients can keep requests open for ever by taking nothing") {
+		t.Error(got)
 	}
 }
 

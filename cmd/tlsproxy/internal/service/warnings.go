@@ -26,6 +26,8 @@ func (p *Plan) Warnings() []string {
 	all = append(all, p.hostWarnings()...)
 	all = append(all, p.signingWarnings()...)
 	all = append(all, unusedPools(p.Config)...)
+	all = append(all, poolWarnings(p.Config)...)
+	all = append(all, offWarnings(p.Config.Timeouts)...)
 	return append(all, descriptorWarning(p.Config.Limits)...)
 }
 
@@ -63,6 +65,43 @@ func (p *Plan) hostWarnings() (all []string) {
 	}
 	if more := len(all) - maxWarned; more > 0 {
 		all = append(all[:maxWarned], fmt.Sprintf("and %d more about hosts", more))
+	}
+	return all
+}
+
+// towardsTLS says whether a pool has backends that are spoken to in TLS.
+func towardsTLS(pool config.Pool) bool {
+	return slices.ContainsFunc(pool.URLs, func(u config.URL) bool { return u.Scheme == "https" || u.Scheme == "tls" })
+}
+
+// poolWarnings are about the groups towards backends.
+func poolWarnings(c *config.Config) (all []string) {
+	for _, name := range c.PoolNames() {
+		if pool, _ := c.PoolByName(name); towardsTLS(pool) && !slices.ContainsFunc(pool.TLS.CurveIDs(), groups.PostQuantum) {
+			all = append(all, config.PoolPath(name)+".tls.groups names no post-quantum group; recorded connections can be read once there is a quantum computer")
+		}
+	}
+	return all
+}
+
+// offWarnings are about bounds that are off and by default are not.
+func offWarnings(t config.Timeouts) (all []string) {
+	const clients, silence = "clients can keep requests open for ever", "a backend that falls silent keeps requests open until their clients leave"
+	for _, bound := range []struct {
+		key      string
+		is       config.Duration
+		whatThen string
+	}{
+		{"read_body", t.ReadBody, clients + " by sending nothing"},
+		{"write", t.Write, clients + " by taking nothing"},
+		{"tunnel", t.Tunnel, "upgraded connections, and those of mode tcp and passthrough, stay open though nothing passes"},
+		{"backend_write", t.BackendWrite, silence},
+		{"backend_response", t.BackendResponse, silence},
+		{"backend_read", t.BackendRead, silence},
+	} {
+		if bound.is == 0 {
+			all = append(all, fmt.Sprintf("timeouts.%s is off: %s", bound.key, bound.whatThen))
+		}
 	}
 	return all
 }
