@@ -37,6 +37,9 @@ import (
 // TestMain lets the test binary be the program: as the demonstration's client,
 // and where signals or another mode of the process are tested.
 func TestMain(m *testing.M) {
+	if os.Getenv(brokenClient) != "" && len(os.Args) > 1 && os.Args[1] == "loadgen" {
+		os.Exit(1)
+	}
 	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete", "completion", "man"}, os.Args[1]) {
 		main()
 	}
@@ -45,6 +48,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// brokenClient in the environment has the demonstration's client end at once.
+const brokenClient = "TLSPROXY_TEST_BROKEN_CLIENT"
 
 // tlsproxy runs a command line and returns the status and what it printed.
 func tlsproxy(args ...string) (status int, out, errOut string) {
