@@ -35,6 +35,7 @@ func units(t *testing.T) (dir string) {
 	}
 	for name, text := range map[string]string{
 		filepath.Join(dir, "tlsproxy.service"): unit,
+		filepath.Join(dir, "tlsproxy.socket"):  deployed(t, "systemd", "tlsproxy.socket"),
 		filepath.Join(dropIn, "gpu.conf"):      deployed(t, "systemd", "gpu.conf"),
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -47,7 +48,7 @@ func units(t *testing.T) (dir string) {
 // TestUnitsInSystemd: systemd finds no fault with the units.
 func TestUnitsInSystemd(t *testing.T) {
 	dir := units(t)
-	process := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", filepath.Join(dir, "tlsproxy.service"))
+	process := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", filepath.Join(dir, "tlsproxy.service"), filepath.Join(dir, "tlsproxy.socket"))
 	process.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":")
 	if out, err := process.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
@@ -60,6 +61,37 @@ func TestExposureInSystemd(t *testing.T) {
 	out, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold=19", filepath.Join(units(t), "tlsproxy.service")).CombinedOutput()
 	if err != nil || !regexp.MustCompile(`Overall exposure level for tlsproxy.service: [01]\.\d OK`).Match(out) {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestActivationInSystemd: the first client of a socket that systemd has opened, under the
+// unit's name for it, starts the proxy and is served.
+func TestActivationInSystemd(t *testing.T) {
+	name := regexp.MustCompile(`(?m)^FileDescriptorName=(\S+)$`).FindStringSubmatch(deployed(t, "systemd", "tlsproxy.socket"))[1]
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := files(t, selfSigned(t), "listen: ['systemd:"+name+"']\nbackends: {urls: '"+backend.URL+"'}\n")
+	free := httptest.NewServer(nil)
+	address := free.Listener.Addr().String()
+	free.Close()
+	process, log := exec.Command("systemd-socket-activate", "--listen="+address, "--fdname="+name, os.Args[0], "run", "-c", file), new(logtest.Buffer)
+	process.Stderr = log
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	log.Find(`(Listening on )`)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	response, err := client.Get("https://" + address)
+	if err != nil {
+		t.Fatalf("%v: %s", err, log)
+	}
+	defer response.Body.Close()
+	if body, _ := io.ReadAll(response.Body); string(body) != "hello" {
+		t.Errorf("%q", body)
+	}
+	process.Process.Signal(syscall.SIGTERM)
+	if err := process.Wait(); err != nil {
+		t.Errorf("%v: %s", err, log)
 	}
 }
 
