@@ -406,7 +406,7 @@ reload: {poll: 3s, every: 4h, configuration: true}
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s, lifetime: 28m,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
 limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes_per_source: 9, handshake_rate_per_source: 24, handshake_burst_per_source: 25,
-  sources: 26, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
+  sources: 26, key_exchanges: 29, key_exchange_wait: 30ms, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
 provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
@@ -580,6 +580,8 @@ limits:
   handshake_rate_per_source: 24
   handshake_burst_per_source: 25
   sources: 26
+  key_exchanges: 29
+  key_exchange_wait: 30ms
   requests: 13
   streams: 14
   url_bytes: 2KiB

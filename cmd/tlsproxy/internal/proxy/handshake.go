@@ -35,6 +35,11 @@ func (s *Server) handshake(c *conn) {
 		s.handshakeFailed(c, tls.ConnectionState{}, err)
 		return
 	}
+	if !c.turn.take(s.base) {
+		c.Close()
+		s.noteShed(c, c.live.turns.reached())
+		return
+	}
 	s.negotiate(c)
 }
 
@@ -44,6 +49,7 @@ func (s *Server) negotiate(c *conn) {
 	growStack()
 	ctx, cancel := context.WithDeadline(s.base, c.handshakeDeadline())
 	defer cancel()
+	defer c.turn.end()
 	t := tls.Server(c, c.live.tls)
 	err := t.HandshakeContext(groups.WithObserver(ctx, c.sawKeyExchange))
 	if errors.Is(err, errPassthrough) {
@@ -55,6 +61,7 @@ func (s *Server) negotiate(c *conn) {
 		s.handshakeFailed(c, t.ConnectionState(), err)
 		return
 	}
+	c.turn.end()
 	if c.challenge { // the authority has seen what it wants
 		t.Close()
 		return
