@@ -70,9 +70,9 @@ test-toolchains: ## the hook against other Go versions, and crypto/tls's own tes
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "^Test(Toolchains|ToolchainLine|TooOldToolchain)$$" -timeout 30m ./tlsext/gotls
 
 test-programs: ## with curl, openssl and nginx; manual pages, completion, units
-	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh fish=fish groff=groff systemd-analyze=systemd
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd strace=strace
 	$(GOTLS) test -tags programs ./interop
-	$(GOTLS) test -tags programs -run 'InShells|InFish|InGroff|InSystemd' ./cmd/tlsproxy
+	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$' ./cmd/tlsproxy
 
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
 	scripts/need.sh g++=g++ objcopy=binutils
@@ -82,7 +82,7 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 # without it.
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=0 $(GO) test -tags sim -timeout 30m $(GPU_PACKAGES)
-	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service
+	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service ./cmd/tlsproxy/internal/report
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(filter-out ./kernels/...,$(GPU_PACKAGES)) ./kernels/sim/...
 	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service

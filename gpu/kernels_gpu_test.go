@@ -298,7 +298,7 @@ func BenchmarkLatency(b *testing.B) {
 						b.Run(fmt.Sprintf("%d/%s/%d/%s/%s", n, op, batch, shape, name), func(b *testing.B) {
 							bind(b, c)
 							for range b.N {
-								middle, high, err := c.Latency(k, kernels.Options{Shape: shape, Table: table}, mapped, stream)
+								middle, high, err := c.Latency(k, kernels.Options{Shape: shape, Table: table}, mapped, bench.LatencyRuns, stream)
 								check(b, err)
 								b.ReportMetric(float64(middle.Nanoseconds())/1e3, "us-median")
 								b.ReportMetric(float64(high.Nanoseconds())/1e3, "us-p99")
@@ -396,7 +396,7 @@ func BenchmarkPTX(b *testing.B) {
 			few, err := bench.NewCase(k.Set, op, 64, bench.CaseOptions{Table: min(table, 64)}, *seed)
 			check(b, err)
 			run("latency/64", func(c *bench.Card) (time.Duration, error) {
-				d, _, err := c.Latency(few, kernels.Options{Table: min(table, 64)}, true, stream)
+				d, _, err := c.Latency(few, kernels.Options{Table: min(table, 64)}, true, bench.LatencyRuns, stream)
 				return d, err
 			})
 		}

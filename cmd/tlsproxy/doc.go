@@ -4,6 +4,7 @@
 //	tlsproxy run -c FILE     serve as FILE says
 //	tlsproxy check -c FILE   say what FILE would lead to
 //	tlsproxy demo            handshakes through a proxy, three groups side by side
+//	tlsproxy report          the measurements of this machine, as a page
 //	tlsproxy version         what this binary is
 //	tlsproxy completion zsh  what a shell reads to complete the command line
 //	tlsproxy man             the manual page

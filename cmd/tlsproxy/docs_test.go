@@ -43,7 +43,7 @@ func documents(t *testing.T) (all []string) {
 var foreign = regexp.MustCompile(`^(?:scrape_configs|apiVersion):`)
 
 // TestExamplesOfDocs loads every example of a configuration as tlsproxy check does, once
-// the keys that each file needs are there, and the files that it names.
+// the files that it names are there and, but in migrating.md, the keys that it needs.
 func TestExamplesOfDocs(t *testing.T) {
 	cert, found := selfSigned(t), 0
 	for _, path := range documents(t) {
@@ -56,6 +56,9 @@ func TestExamplesOfDocs(t *testing.T) {
 				continue
 			}
 			found++
+			if filepath.Base(path) != "migrating.md" {
+				example[1] = completed(example[1])
+			}
 			if _, err := loadExample(t, cert, example[1]); err != nil {
 				t.Errorf("%s: %v\n%s", path, err, example[1])
 			}
@@ -66,23 +69,33 @@ func TestExamplesOfDocs(t *testing.T) {
 	}
 }
 
-// loadExample loads a configuration, or a part of one.
+// completed adds the keys that a configuration cannot lack.
+func completed(text string) string {
+	if !strings.Contains("\n"+text, "\ncertificates:") {
+		text += "certificates: [{cert: cert.pem, key: key.pem}]\n"
+	}
+	if !strings.Contains("\n"+text, "\nbackends:") {
+		text += "backends: {urls: http://127.0.0.1:8080}\n"
+	}
+	return text
+}
+
+// loadExample loads a configuration.
 func loadExample(t *testing.T, cert *tls.Certificate, text string) (*service.Plan, error) {
 	t.Helper()
 	file := filepath.Join(filepath.Dir(files(t, cert, "")), "tlsproxy.yaml")
-	text = "\n" + regexp.MustCompile(`([\s"'\[])/(etc|var|run)/`).ReplaceAllString(text, "${1}"+filepath.Dir(file)+"/$2/")
-	if !strings.Contains(text, "\ncertificates:") {
-		text += "certificates: [{cert: cert.pem, key: key.pem}]\n"
-	}
-	if !strings.Contains(text, "\nbackends:") {
-		text += "backends: {urls: http://127.0.0.1:8080}\n"
-	}
+	text = replaceFolders(text, filepath.Dir(file))
 	c, err := config.Parse(file, []byte(text))
 	if err != nil {
 		return nil, err
 	}
 	supply(t, reflect.ValueOf(c).Elem(), filepath.Dir(file))
 	return service.Load(c)
+}
+
+// replaceFolders has a text name files beneath a folder in place of the system's.
+func replaceFolders(text, folder string) string {
+	return regexp.MustCompile(`([\s"'\[])/(etc|var|run)/`).ReplaceAllString(text, "${1}"+folder+"/$2/")
 }
 
 // supply makes the files that a configuration names, from those in a folder.
@@ -126,12 +139,19 @@ func supplyFile(t *testing.T, key, name, folder string) {
 	case "secrets", "password_file":
 		secret := make([]byte, 32)
 		rand.Read(secret)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(base64.StdEncoding.EncodeToString(secret)+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, name, base64.StdEncoding.EncodeToString(secret)+"\n")
+	case "headers_file":
+		write(t, name, "Authorization: Bearer x\n")
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

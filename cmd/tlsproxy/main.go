@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/report"
 )
 
 // commands is the command line.
@@ -18,6 +20,7 @@ type commands struct {
 	Check   checkCommand   `cmd:"" help:"Read a configuration file and what it names, and print what would run."`
 	Demo    demoCommand    `cmd:"" help:"Measure handshakes through a proxy on this machine, three groups side by side."`
 	Bench   benchCommand   `cmd:"" help:"Make handshakes with a TLS server, any, and measure rate, latency and processor time."`
+	Report  reportCommand  `cmd:"" help:"Run the measurements on this machine and write them as a page of HTML and as Markdown."`
 	Version versionCommand `cmd:"" help:"Print what this binary is."`
 
 	Completion completionCommand `cmd:"" help:"Print what a shell reads to complete this program's command line."`
@@ -69,7 +72,8 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 func newParser(options ...kong.Option) *kong.Kong {
 	parser, err := kong.New(new(commands), append(options, kong.Name("tlsproxy"),
 		kong.Description("A TLS-terminating reverse proxy with a post-quantum key exchange of its own."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"report_parts": strings.Join(report.Parts(), ",")})...)
 	if err != nil {
 		panic("tlsproxy: " + err.Error()) // the struct commands is at fault
 	}

@@ -37,7 +37,10 @@ import (
 // TestMain lets the test binary be the program: as the demonstration's client,
 // and where signals or another mode of the process are tested.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete"}, os.Args[1]) {
+	if os.Getenv(brokenClient) != "" && len(os.Args) > 1 && os.Args[1] == "loadgen" {
+		os.Exit(1)
+	}
+	if len(os.Args) > 1 && slices.Contains([]string{"loadgen", "run", "check", "complete", "completion", "man"}, os.Args[1]) {
 		main()
 	}
 	if !groups.HookPresent() {
@@ -45,6 +48,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// brokenClient in the environment has the demonstration's client end at once.
+const brokenClient = "TLSPROXY_TEST_BROKEN_CLIENT"
 
 // tlsproxy runs a command line and returns the status and what it printed.
 func tlsproxy(args ...string) (status int, out, errOut string) {
@@ -151,7 +157,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{[]string{"--help"}, 0, "Usage: tlsproxy <command>", ""},
 		{[]string{"run", "--help"}, 0, "-c, --config=FILE", ""},
-		{[]string{}, exitUsage, "", "tlsproxy: expected one of \"run\", \"check\", \"demo\", \"bench\", \"version\", ...; see tlsproxy --help\n"},
+		{[]string{}, exitUsage, "", "tlsproxy: expected one of \"run\", \"check\", \"demo\", \"bench\", \"report\", ...; see tlsproxy --help\n"},
 		{[]string{"run"}, exitUsage, "", "tlsproxy: missing flags: --config=FILE; see tlsproxy --help\n"},
 		{[]string{"rnu"}, exitUsage, "", "tlsproxy: unexpected argument rnu, did you mean \"run\"?; see tlsproxy --help\n"},
 		{[]string{"demo", "--groups", "X25519,X2551"}, exitUsage, "", `tlsproxy: --groups: unknown group "X2551"; did you mean "X25519"?; see tlsproxy --help` + "\n"},
@@ -176,7 +182,7 @@ func TestVersion(t *testing.T) {
 func TestCheck(t *testing.T) {
 	file := files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\ntls: {groups: [X25519]}\n")
 	status, out, errText := tlsproxy("check", "-c", file)
-	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- localhost:8443\n", "groups:\n  - X25519\n"} {
+	for _, want := range []string{"# " + file + " can be run.", "# certificates[0]: localhost, ECDSA P-256, valid until ", "\nlisten:\n- address: localhost:8443\n", "groups:\n  - X25519\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
@@ -200,7 +206,7 @@ acme: {names: [a.example, b.example], agree_terms: true}
 backends: {urls: ['http://127.0.0.1:1', 'http://127.0.0.1:2'], balance: least_connections, health: {check: http}}
 tls: {groups: [X25519MLKEM768, X25519], client_auth: {mode: request, ca: cert.pem}}
 pools:
-  api: {urls: https://127.0.0.1:3, protocol: h2, tls: {groups: [X25519]}}
+  api: {urls: https://127.0.0.1:3, protocol: h2, tls: {groups: [X25519], cert: cert.pem, key: key.pem}}
   db: {urls: 'tcp://127.0.0.1:4'}
 hosts:
   - {names: [a.example, '*.a.example'], routes: [{path: /api/, pool: api}]}
@@ -217,7 +223,7 @@ hosts:
 # hosts[1]: b.example: passthrough to pool db
 # unknown_host: http to pool default`+policy+`
 # backends: http://127.0.0.1:1 http://127.0.0.1:2, least_connections, http1, health check http
-# pools.api: https://127.0.0.1:3, round_robin, h2, no health check, groups X25519
+# pools.api: https://127.0.0.1:3, round_robin, h2, no health check, groups X25519, a certificate valid until TIME
 # pools.db: tcp://127.0.0.1:4, round_robin, no health check
 `, "\n")
 	status, out, errText := tlsproxy("check", "-c", file)
@@ -226,8 +232,10 @@ hosts:
 	if status != 0 || !strings.HasPrefix(out, want) {
 		t.Errorf("status %d: %s\n%s\nwant\n%s", status, errText, out, want)
 	}
-	if want := "tlsproxy: warning: pools.api.tls.groups names no post-quantum group"; !strings.Contains(errText, want) {
-		t.Errorf("no %q in %s", want, errText)
+	for _, want := range []string{"pools.api.tls.groups names no post-quantum group", "pools.api.tls.cert expires soon, at 20"} {
+		if !strings.Contains(errText, "tlsproxy: warning: "+want) {
+			t.Errorf("no %q in %s", want, errText)
+		}
 	}
 	file = files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\nunknown_host: refuse\nhosts: [{names: [localhost]}]\n")
 	if _, out, _ := tlsproxy("check", "-c", file); !strings.Contains(out, "\n# unknown_host: refused\n") {

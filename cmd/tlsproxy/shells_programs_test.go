@@ -113,3 +113,34 @@ func TestManualInGroff(t *testing.T) {
 		}
 	}
 }
+
+// TestInstallInSh installs this test binary as the program, as a packager would.
+func TestInstallInSh(t *testing.T) {
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	destination := t.TempDir()
+	install := exec.Command("sh", "scripts/install.sh", self, destination, "/usr")
+	install.Dir = repository
+	if out, err := install.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, holds := range map[string]string{
+		"bin/tlsproxy":                                  "",
+		"share/man/man1/tlsproxy.1":                     ".TH TLSPROXY 1 ",
+		"share/man/man5/tlsproxy.yaml.5":                ".TH TLSPROXY.YAML 5 ",
+		"share/bash-completion/completions/tlsproxy":    "complete -F _tlsproxy tlsproxy",
+		"share/zsh/site-functions/_tlsproxy":            "#compdef tlsproxy",
+		"share/fish/vendor_completions.d/tlsproxy.fish": "complete --command tlsproxy",
+		"share/doc/tlsproxy/tlsproxy.example.yaml":      example,
+		"lib/sysusers.d/tlsproxy.conf":                  "u tlsproxy ",
+		"lib/systemd/system/tlsproxy.socket":            "\nListenStream=443\n",
+		"lib/systemd/system/tlsproxy.service":           "\nExecStart=/usr/bin/tlsproxy run -c /etc/tlsproxy/tlsproxy.yaml\n",
+	} {
+		text, err := os.ReadFile(filepath.Join(destination, "usr", name))
+		if err != nil || !strings.Contains(string(text), holds) || strings.Contains(holds, "Exec") && strings.Contains(string(text), "/usr/local/") {
+			t.Errorf("%s: %v, without %q", name, err, holds)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func TestMeasurements(t *testing.T) {
 	k, err := bench.NewCase(set, kernels.Encaps, 1, bench.CaseOptions{}, 1)
 	check(err)
 	for _, mapped := range []bool{false, true} {
-		if middle, high, err := card.Latency(k, kernels.Options{}, mapped, 0); err != nil || middle <= 0 || high < middle {
+		if middle, high, err := card.Latency(k, kernels.Options{}, mapped, 20, 0); err != nil || middle <= 0 || high < middle {
 			t.Fatal(middle, high, err)
 		}
 	}

@@ -282,9 +282,12 @@ func (e *endToEnd) check() error {
 	return nil
 }
 
-// Latency returns the median and the 99th percentile of the time from a batch in pinned host memory to its results there. If
+// LatencyRuns are enough for a 99th percentile.
+const LatencyRuns = 300
+
+// Latency returns the median and the 99th percentile, over so many runs, of the time from a batch in pinned host memory to its results there. If
 // mapped, kernels read and write the host's memory themselves; if not, copies go before and after.
-func (c *Card) Latency(k *Case, o kernels.Options, mapped bool, s driver.Stream) (middle, high time.Duration, err error) {
+func (c *Card) Latency(k *Case, o kernels.Options, mapped bool, runs int, s driver.Stream) (middle, high time.Duration, err error) {
 	b, err := c.NewBatch(k.Set, k.Operation, k.N, o, s)
 	if err != nil {
 		return 0, 0, err
@@ -317,12 +320,13 @@ func (c *Card) Latency(k *Case, o kernels.Options, mapped bool, s driver.Stream)
 			c.API.CopyToHost(pinned[1], buffers[kernels.Output], s), c.API.CopyToHost(pinned[2], buffers[kernels.Status], s), c.API.StreamSynchronize(s))
 	}
 	var all []time.Duration
-	for i := range 320 {
+	warmUp := runs / 15
+	for i := range warmUp + runs {
 		start := time.Now()
 		if err := once(); err != nil {
 			return 0, 0, err
 		}
-		if i >= 20 {
+		if i >= warmUp {
 			all = append(all, time.Since(start))
 		}
 	}

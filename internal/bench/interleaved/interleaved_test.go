@@ -23,13 +23,13 @@ func TestMeasure(t *testing.T) {
 		}}
 	}
 	before := 0
-	subjects := []Subject{count("a", 0), count("b", 2), {"c", 1, func() error { panic("no") }}, count("d", 0)}
+	subjects := []Subject{count("a", 0), count("b", 4), {"c", 1, func() error { panic("no") }}, count("d", 0)}
 	results, err := Measure(t.Context(), subjects, Options{Rounds: 2, Turns: 2, Before: func() { before++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One call of each to begin with, as Turn is 0, then turns of one call.
-	if want := "a b d a b d a b d a d a d"; strings.Join(order, " ") != want {
+	// A few calls of each to begin with, as Turn is 0, then turns of one call.
+	if want := "a a a b b b d d d a b d a b d a d a d"; strings.Join(order, " ") != want {
 		t.Errorf("%v, want %s", order, want)
 	}
 	if before != len(order)+1 { // c's
@@ -56,18 +56,27 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	_, err := Measure(ctx, []Subject{{"a", 1, func() error {
-		if calls++; calls == 3 {
+		if calls++; calls == attempts+2 {
 			cancel()
 		}
 		return nil
 	}}}, Options{Rounds: 100, Turns: 1})
-	if !errors.Is(err, context.Canceled) || calls != 3 {
+	if !errors.Is(err, context.Canceled) || calls != attempts+2 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
 
+// TestTime: there are as many turns as there is time for.
+func TestTime(t *testing.T) {
+	calls := 0
+	_, err := Measure(t.Context(), []Subject{{"a", 1, func() error { calls++; time.Sleep(time.Millisecond); return nil }}}, Options{Rounds: 2, Time: 50 * time.Millisecond})
+	if err != nil || calls < attempts+2 || calls > attempts+50 { // a sleep takes a millisecond or more
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{}, {Rounds: 1}, {Turns: 1}, {Rounds: 1, Turns: 1, Turn: -1}} {
+	for _, o := range []Options{{}, {Turns: 1}, {Rounds: 1, Turns: -1}, {Rounds: 1, Turns: 1, Turn: -1}, {Rounds: 1, Time: -1}} {
 		if _, err := Measure(t.Context(), nil, o); err == nil {
 			t.Errorf("%+v", o)
 		}

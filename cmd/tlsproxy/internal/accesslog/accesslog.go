@@ -19,18 +19,27 @@ const (
 	maxPath    = 1024
 	maxALPN    = 255 // RFC 7301, section 3.1
 	maxSubject = 512
+
+	maxUniqueID = 128 // of the PROXY protocol (section 2.2.5)
 )
 
 // Client is whose connection a line is about.
 type Client struct {
 	Connection uint64 // its number in this process, from 1 on
 	Remote     string // address and port
+	Via        string // the same of the proxy in front that told of it by a PROXY header; "": none
+	UniqueID   string // that this one gave the connection, any bytes; "": none
 	SNI        string // that the ClientHello asks for; "": none
 	// TLS is what the handshake came to; nil where the connection is passed through.
 	TLS *tls.ConnectionState
 	// Handshake is the time from accept to the end of the handshake; Queue and Batch
 	// are as in provider.Timing.
 	Handshake, Queue, Batch time.Duration
+}
+
+// front are the fields of a connection that came by a proxy in front.
+func (c *Client) front(attrs []slog.Attr) []slog.Attr {
+	return appendText(appendText(attrs, "via", c.Via), "unique_id", logging.Peer(c.UniqueID, maxUniqueID))
 }
 
 // tls are the fields of a connection's TLS.
@@ -91,17 +100,18 @@ type Request struct {
 	// Answered is the time from when the pool was asked to the header of the answer,
 	// or to the error in its place; 0: no pool was asked.
 	Answered time.Duration
+	TraceID  string // "": nothing is traced
 }
 
 // Identify are the fields that tell which request it was, for other lines about it too.
 func (r *Request) Identify() []slog.Attr {
-	return []slog.Attr{
+	return r.Client.front([]slog.Attr{
 		slog.String("remote", r.Client.Remote),
 		slog.String("proto", r.Proto),
 		slog.String("method", logging.Peer(r.Method, maxMethod)),
 		slog.String("host", logging.Peer(r.Host, MaxName)),
 		slog.String("path", logging.Peer(r.Path, maxPath)),
-	}
+	})
 }
 
 // Log writes the line.
@@ -119,6 +129,7 @@ func (r *Request) Log(log *slog.Logger, level slog.Level) {
 	if r.Answered > 0 {
 		attrs = append(attrs, slog.Duration("backend_duration", r.Answered))
 	}
+	attrs = appendText(attrs, "trace_id", r.TraceID)
 	attrs = appendText(attrs, "sni", logging.Peer(r.Client.SNI, MaxName))
 	log.LogAttrs(context.Background(), level, "request", append(attrs, r.Client.tls()...)...)
 }
@@ -144,7 +155,7 @@ func (c *Connection) Identify() []slog.Attr {
 		slog.String("mode", c.Mode),
 		slog.Uint64("connection", c.Client.Connection),
 	}
-	return appendText(attrs, "sni", logging.Peer(c.Client.SNI, MaxName))
+	return c.Client.front(appendText(attrs, "sni", logging.Peer(c.Client.SNI, MaxName)))
 }
 
 // Log writes the line.

@@ -26,14 +26,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fills them.
 func fullClient(text string) Client {
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: text}}
-	return Client{Connection: 7, Remote: "192.0.2.1:1234", SNI: text, Handshake: time.Millisecond, Queue: time.Microsecond, Batch: 2 * time.Microsecond,
+	return Client{Connection: 7, Remote: "192.0.2.1:1234", Via: "10.0.0.1:4321", UniqueID: text, SNI: text, Handshake: time.Millisecond, Queue: time.Microsecond, Batch: 2 * time.Microsecond,
 		TLS: &tls.ConnectionState{Version: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256, CurveID: tls.X25519MLKEM768, DidResume: true,
 			NegotiatedProtocol: text, PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}}
 }
 
 func fullRequest(text string) *Request {
 	return &Request{Client: fullClient(text), Proto: "HTTP/2.0", Method: text, Host: text, Path: text, Status: 200, Received: 1, Sent: 2,
-		Duration: time.Second, Route: "/api/", Pool: "api", Backend: "10.0.0.1:80", Answered: time.Millisecond}
+		Duration: time.Second, Route: "/api/", Pool: "api", Backend: "10.0.0.1:80", Answered: time.Millisecond, TraceID: "0af7651916cd43dd8448eb211c80319c"}
 }
 
 func fullConnection(text string) *Connection {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 )
 
 // attempt notes how far one backend's try at a request got.
@@ -20,6 +22,7 @@ type attempt struct {
 	request context.Context // of who asked
 	ctx     context.Context // of what is sent
 	stream  *stream         // nil: HTTP/2 is not spoken
+	client  *Client         // that connections are kept for; nil: for any
 
 	mu         sync.Mutex
 	conn       *conn // the latest that was used; nil: none
@@ -28,9 +31,12 @@ type attempt struct {
 	unfinished bool  // the request was not written to its end
 }
 
-func newAttempt(b *backend, ctx context.Context, protocol Protocol) *attempt {
+func newAttempt(b *backend, ctx context.Context, o *Options) *attempt {
 	a := &attempt{backend: b, request: ctx, ctx: ctx}
-	if protocol != HTTP1 {
+	if o.Proxy != proxyprotocol.None {
+		a.client = clientOf(ctx)
+	}
+	if o.Protocol != HTTP1 {
 		a.stream = new(stream)
 		a.ctx, a.stream.cancel = context.WithCancelCause(ctx)
 	}
@@ -85,6 +91,17 @@ func (a *attempt) refused() bool {
 	return a.unfinished && !a.conn.failed.Load()
 }
 
+// enter counts the request in, until leave.
+func (a *attempt) enter() {
+	a.backend.enter()
+	a.client.enter()
+}
+
+func (a *attempt) leave() {
+	a.backend.leave()
+	a.client.leave()
+}
+
 // end makes sense of the error that an attempt came to, and lets go of it.
 func (a *attempt) end(err error) error {
 	if a.stream == nil {
@@ -101,7 +118,7 @@ func (a *attempt) follow(response *http.Response, timeout time.Duration) {
 	a.mu.Unlock()
 	done := func() {
 		a.end(nil)
-		a.backend.leave()
+		a.leave()
 	}
 	switch {
 	case response.StatusCode == http.StatusSwitchingProtocols:

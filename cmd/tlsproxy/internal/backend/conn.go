@@ -18,6 +18,7 @@ type conn struct {
 	failed       atomic.Bool   // by the other side, or by a deadline
 	heard        *atomic.Bool  // set once something came; nil: nobody asks
 	switched     atomic.Bool   // to another protocol, whose waiting others bound
+	client       *Client       // that it is kept for; nil: for any
 
 	mu     sync.Mutex
 	answer *answer // whose bytes are being waited for
@@ -52,6 +53,9 @@ func (c *conn) note(err error) {
 // Close closes the connection. What fails from now on is no fault of the backend.
 func (c *conn) Close() error {
 	c.closed.Store(true)
+	if c.client != nil {
+		c.client.drop(c)
+	}
 	return c.Conn.Close()
 }
 

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 )
 
 // Protocol is the HTTP that a Pool speaks.
@@ -54,13 +56,14 @@ type dialer struct {
 	dial         dialFunc
 	tls          *tls.Config
 	classical    []tls.CurveID // for the second try; none: there is none
+	proxy        proxyprotocol.Version
 	timeout      time.Duration
 	writeTimeout time.Duration
 	onlyUntil    atomic.Int64 // until then, in Unix nanoseconds, classical groups only
 }
 
 func newDialer(o *Options, b *backend) *dialer {
-	d := &dialer{backend: b, dial: o.Dial, timeout: o.ConnectTimeout, writeTimeout: o.WriteTimeout, classical: o.ClassicalRetry, tls: new(tls.Config)}
+	d := &dialer{backend: b, dial: o.Dial, proxy: o.Proxy, timeout: o.ConnectTimeout, writeTimeout: o.WriteTimeout, classical: o.ClassicalRetry, tls: new(tls.Config)}
 	if o.TLS != nil {
 		d.tls = o.TLS.Clone()
 	}
@@ -71,11 +74,62 @@ func newDialer(o *Options, b *backend) *dialer {
 	return d
 }
 
+// open connects, and tells the backend of the client that it is for. ctx ends in
+// bounded time.
+func (d *dialer) open(ctx context.Context) (net.Conn, error) {
+	raw, err := d.dial(ctx, d.backend.network, d.backend.address)
+	if err != nil || d.proxy == proxyprotocol.None {
+		return raw, err
+	}
+	if err := d.introduce(ctx, raw); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return raw, nil
+}
+
+// introduce sends the header.
+func (d *dialer) introduce(ctx context.Context, raw net.Conn) error {
+	header := proxyprotocol.Local(d.proxy)
+	if client := clientOf(ctx); client != nil {
+		var err error
+		if header, err = client.header(d.proxy); err != nil {
+			return err
+		}
+	}
+	deadline, _ := ctx.Deadline()
+	raw.SetWriteDeadline(deadline)
+	if _, err := raw.Write(header); err != nil {
+		return fmt.Errorf("sending the PROXY header: %w", err)
+	}
+	return raw.SetWriteDeadline(time.Time{})
+}
+
+// kept is the end of dialling for a transport: a connection that tells of a
+// client is that one's.
+func (d *dialer) kept(ctx context.Context, c net.Conn, err error) (net.Conn, error) {
+	client := clientOf(ctx)
+	if err != nil || d.proxy == proxyprotocol.None || client == nil {
+		return c, err
+	}
+	of, ok := c.(*conn)
+	if !ok {
+		of = c.(*tls.Conn).NetConn().(*conn)
+	}
+	if !client.adopt(of, c) {
+		c.Close()
+		return nil, &ConnectError{Err: errClientGone}
+	}
+	return c, nil
+}
+
+var errClientGone = errors.New("the client has gone")
+
 // plain makes a connection without TLS.
 func (d *dialer) plain(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	raw, err := d.dial(ctx, d.backend.network, d.backend.address)
+	raw, err := d.open(ctx)
 	if err != nil {
 		return nil, &ConnectError{Err: err}
 	}
@@ -135,7 +189,7 @@ func (d *dialer) handshake(ctx context.Context, protocols []string) (*tls.Conn, 
 // attempt connects and does a handshake; heard is set once the backend has sent
 // something.
 func (d *dialer) attempt(ctx context.Context, c *tls.Config, heard *atomic.Bool) (*tls.Conn, error) {
-	raw, err := d.dial(ctx, d.backend.network, d.backend.address)
+	raw, err := d.open(ctx)
 	if err != nil {
 		return nil, &ConnectError{Err: err}
 	}
@@ -189,11 +243,22 @@ func newTransports(o *Options, d *dialer, u *url.URL) (main, upgrades *http.Tran
 }
 
 func newTransport(o *Options, d *dialer, alpn ...string) *http.Transport {
+	most := 0 // of all clients; for each alone the same bound holds
+	if o.Proxy != proxyprotocol.None {
+		most = o.MaxIdleConnections
+	}
 	return &http.Transport{
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return d.plain(ctx) },
-		DialTLSContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return d.secure(ctx, alpn...) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := d.plain(ctx)
+			return d.kept(ctx, c, err)
+		},
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := d.secure(ctx, alpn...)
+			return d.kept(ctx, c, err)
+		},
 		DisableCompression:     true,
 		DisableKeepAlives:      o.MaxIdleConnections == 0,
+		MaxIdleConns:           most,
 		MaxIdleConnsPerHost:    o.MaxIdleConnections,
 		IdleConnTimeout:        o.IdleTimeout,
 		ResponseHeaderTimeout:  o.ResponseTimeout,

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/internal/histogram"
 )
 
@@ -23,26 +24,27 @@ import (
 // ConnectTimeout and IdleTimeout; a WriteTimeout, ResponseTimeout or ReadTimeout
 // of 0 means none.
 type Options struct {
-	Name               string        // in errors and in the log
-	URLs               []*url.URL    // at least one; all of http, https and http+unix, or all of tcp, tls and unix
-	Protocol           Protocol      // of http and https backends
-	Balance            Balance       //
-	Key                Key           // of Hash
-	TLS                *tls.Config   // towards https and tls backends; its ServerName "": the URL's host; nil: crypto/tls's defaults
-	ClassicalRetry     []tls.CurveID // groups for another ClientHello where the first got no answer; none: there is no other
-	Health             Health        //
-	Retries            int           // further backends that a request can go to
-	EjectAfter         int           // failures in a row
-	EjectFor           time.Duration // the first ejection; it doubles while the backend stays dead
-	MaxIdleConnections int           // kept for reuse, for each backend; 0: none
-	ConnectTimeout     time.Duration // TLS included
-	WriteTimeout       time.Duration // to take a piece of a request, 32 KiB at most
-	ResponseTimeout    time.Duration // from the request's last byte to the answer's header
-	ReadTimeout        time.Duration // how long a backend may pause in the middle of an answer
-	IdleTimeout        time.Duration // how long an idle connection is kept
-	MaxHeaderBytes     int64         // of an answer
-	Resolve            time.Duration // how often names are looked up; 0: for each connection
-	Logger             *slog.Logger  // nil: slog.Default()
+	Name               string                // in errors and in the log
+	URLs               []*url.URL            // at least one; all of http, https and http+unix, or all of tcp, tls and unix
+	Protocol           Protocol              // of http and https backends
+	Balance            Balance               //
+	Key                Key                   // of Hash
+	TLS                *tls.Config           // towards https and tls backends; its ServerName "": the URL's host; nil: crypto/tls's defaults
+	ClassicalRetry     []tls.CurveID         // groups for another ClientHello where the first got no answer; none: there is no other
+	Proxy              proxyprotocol.Version // of the header that connections begin with
+	Health             Health                //
+	Retries            int                   // further backends that a request can go to
+	EjectAfter         int                   // failures in a row
+	EjectFor           time.Duration         // the first ejection; it doubles while the backend stays dead
+	MaxIdleConnections int                   // kept for reuse, for each backend; 0: none
+	ConnectTimeout     time.Duration         // TLS included
+	WriteTimeout       time.Duration         // to take a piece of a request, 32 KiB at most
+	ResponseTimeout    time.Duration         // from the request's last byte to the answer's header
+	ReadTimeout        time.Duration         // how long a backend may pause in the middle of an answer
+	IdleTimeout        time.Duration         // how long an idle connection is kept
+	MaxHeaderBytes     int64                 // of an answer
+	Resolve            time.Duration         // how often names are looked up; 0: for each connection
+	Logger             *slog.Logger          // nil: slog.Default()
 
 	// Dial and Lookup replace net.Dialer.DialContext and
 	// net.Resolver.LookupNetIP in tests.
@@ -111,6 +113,10 @@ func (p *Pool) Close() {
 		b.retire()
 	}
 }
+
+// Proxy is the version of the header that tells backends of clients, which are
+// then to be given by WithClient.
+func (p *Pool) Proxy() proxyprotocol.Version { return p.options.Proxy }
 
 // RequestBodyError says that the request's body could not be read, which is
 // its sender's fault and not a backend's.
@@ -190,7 +196,9 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		var response *http.Response
 		var what outcome
-		if response, what, err = p.try(b, r, body); err == nil {
+		out, ended := b.traced(r, len(tried)-1)
+		response, what, err = p.try(b, out, body)
+		if ended(response, err); err == nil {
 			return response, nil
 		}
 		if len(tried) > p.options.Retries || !p.mayRepeat(r, body, what) {
@@ -231,18 +239,21 @@ func idempotent(method string) bool {
 
 // try sends a request to one backend.
 func (p *Pool) try(b *backend, r *http.Request, body *retryBody) (*http.Response, outcome, error) {
-	b.enter()
 	start := time.Now()
-	try := newAttempt(b, r.Context(), p.options.Protocol)
+	try := newAttempt(b, r.Context(), &p.options)
+	try.enter()
 	out, transport := b.outgoing(r, body, try, p.options.WriteTimeout)
 	response, err := transport.RoundTrip(out)
 	if err == nil {
 		b.succeeded()
 		p.latency.Add(uint64(time.Since(start)))
+		if try.client != nil { // whose name is in out
+			response.Request = b.named(out)
+		}
 		try.follow(response, p.options.ReadTimeout)
 		return response, final, nil
 	}
-	b.leave()
+	try.leave()
 	err = try.end(err)
 	what, err := b.blame(r.Context(), body, try, err)
 	return nil, what, b.describe(err)
@@ -260,6 +271,9 @@ func (b *backend) outgoing(r *http.Request, body *retryBody, try *attempt, write
 	to := httputil.ProxyRequest{In: r, Out: out}
 	to.SetURL(b.target)
 	out.Host = r.Host
+	if try.client != nil { // the dialer knows the way
+		out.URL.Host = try.client.name
+	}
 	transport := b.main
 	if _, ok := r.Header["Upgrade"]; ok {
 		if b.upgrades == nil { // a server may go on as if nobody had asked
@@ -273,6 +287,15 @@ func (b *backend) outgoing(r *http.Request, body *retryBody, try *attempt, write
 	return out, transport
 }
 
+// named is a shallow copy of a request that went to b, whose URL names b.
+func (b *backend) named(out *http.Request) *http.Request {
+	r := out.WithContext(out.Context())
+	address := *out.URL
+	address.Host = b.target.Host
+	r.URL = &address
+	return r
+}
+
 // blame finds out whose fault err is, counts it against the backend if it is
 // the backend's, and says what it means. It goes by where the attempt ended:
 // only connecting, and a connection that failed or stayed silent, tell something
@@ -282,7 +305,7 @@ func (b *backend) blame(ctx context.Context, body *retryBody, try *attempt, err 
 		b.undecided()
 		return final, &RequestBodyError{readErr}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, errClientGone) {
 		b.undecided()
 		return final, err
 	}

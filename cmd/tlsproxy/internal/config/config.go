@@ -14,7 +14,7 @@ import (
 // names; empty lets a value be the empty string; reload:"restart" marks what a
 // running proxy does not take up when it reads its configuration again.
 type Config struct {
-	Listen       []Address       `yaml:"listen" max:"64" reload:"restart"`
+	Listen       []Listener      `yaml:"listen" max:"64" reload:"restart"`
 	Certificates []Certificate   `yaml:"certificates" max:"100000"`
 	ACME         ACME            `yaml:"acme"`
 	TLS          TLS             `yaml:"tls"`
@@ -28,6 +28,7 @@ type Config struct {
 	Limits       Limits          `yaml:"limits"`
 	Log          Log             `yaml:"log"`
 	Admin        Admin           `yaml:"admin" reload:"restart"`
+	Tracing      Tracing         `yaml:"tracing" reload:"restart"`
 	Provider     Provider        `yaml:"provider" reload:"restart"`
 
 	file      string
@@ -104,6 +105,7 @@ type Pool struct {
 	Protocol           BackendProtocol `yaml:"protocol"`
 	Balance            Balance         `yaml:"balance"`
 	HashKey            HashKey         `yaml:"hash_key"`
+	ProxyProtocol      SendProxy       `yaml:"proxy_protocol"`
 	CA                 string          `yaml:"ca" empty:"ok"`
 	TLS                BackendTLS      `yaml:"tls"`
 	Health             Health          `yaml:"health"`
@@ -246,7 +248,7 @@ type GPU struct {
 // (certificates and backends.urls) leads to.
 func Default() *Config {
 	return &Config{
-		Listen: []Address{"localhost:8443"},
+		Listen: []Listener{ListenOn("localhost:8443")},
 		ACME:   ACME{Directory: "https://acme-v02.api.letsencrypt.org/directory", Storage: "acme"},
 		TLS: TLS{
 			Groups:     defaultGroups(),
@@ -292,6 +294,7 @@ func Default() *Config {
 			Level:             LevelInfo,
 			FailuresPerSecond: 10,
 		},
+		Tracing: defaultTracing(),
 		Provider: Provider{
 			KeyPool: defaultKeyPool,
 			Engine:  EngineCPU,
@@ -311,6 +314,8 @@ func defaultPool() Pool {
 		Protocol: BackendHTTP1,
 		Balance:  BalanceRoundRobin,
 		HashKey:  HashKey{From: HashSource},
+
+		ProxyProtocol: SendProxyNone,
 		TLS: BackendTLS{
 			Groups:     groupsOf(groups.OfCryptoTLS()),
 			MinVersion: versionTLS12,
@@ -387,6 +392,8 @@ func (c *Config) resolvePaths() {
 	if len(c.ACME.Names) > 0 {
 		resolve(&c.ACME.Storage)
 	}
+	resolve(&c.Tracing.CA)
+	resolve(&c.Tracing.Headers)
 	resolve(&c.TLS.ClientAuth.CA)
 	resolve(&c.TLS.Tickets.Secrets)
 	resolve(&c.TLS.Tickets.Store.Password)

@@ -36,7 +36,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate key", "listen: a:1\nlisten: b:1\n",
 			`2:1: mapping key "listen" already defined at [1:1]`},
 		{"merge key", smallest + "<<: {a: b}\n",
-			`3:1: unknown key "<<"; valid are listen, certificates, acme, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, provider`},
+			`3:1: unknown key "<<"; valid are listen, certificates, acme, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, tracing, provider`},
 		{"anchor", "listen: &here localhost:1\n" + smallest,
 			`1:9: anchors and aliases are not supported; write the value out`},
 		{"tag", "listen: !!str localhost:1\n" + smallest,
@@ -84,6 +84,34 @@ func TestErrors(t *testing.T) {
 			`1:9: listen[0]: "http://localhost:1" is not an address; write host:port, such as localhost:8443`},
 		{"address twice", "listen: [localhost:1, localhost:1]\n" + smallest,
 			`1:23: listen names localhost:1 twice`},
+		{"address of a socket", "listen: unix:run/a\n" + smallest,
+			`1:9: listen[0]: "unix:run/a" names no Unix socket; write its absolute path, as in unix:/run/tlsproxy.sock, 107 bytes at most`},
+		{"name of a socket", "listen: 'systemd:a:b'\n" + smallest,
+			`1:9: listen[0]: "systemd:a:b" names no socket of systemd's; write what FileDescriptorName= says in its unit, as in systemd:https`},
+		{"listener without address", "listen: {reuse_port: true}\n" + smallest,
+			`1:9: missing key "address" in listen[0]; write host:port, unix:PATH or systemd:NAME`},
+		{"listener's key", "listen: {adress: ':1'}\n" + smallest,
+			`1:9: missing key "address" in listen[0]; write host:port, unix:PATH or systemd:NAME` + "\n" + `1:10: unknown key "adress"; did you mean "address"?`},
+		{"list in listen", "listen: [[':1']]\n" + smallest,
+			`1:10: listen[0] is a list; it must be a single value`},
+		{"mode", "listen: {address: unix:/a, mode: '0899'}\n" + smallest,
+			`1:34: listen[0].mode: "0899" is not the mode of a socket; write three or four octal digits in quotes, such as "0660"`},
+		{"reuse_port of a socket", "listen: {address: unix:/a, reuse_port: true}\n" + smallest,
+			`1:40: listen[0].reuse_port is for host:port, and unix:/a is none`},
+		{"nobody in front", "listen:\n- address: ':1'\n  proxy_protocol: {mode: optional}\n" + smallest,
+			`3:19: missing key "listen[0].proxy_protocol.from"; list the networks that proxies connect from, such as 10.0.0.0/8; they say who clients are, so name no others`},
+		{"networks", "listen: {address: ':1', proxy_protocol: {from: [10.0.0.1/8, 10.0.0.0, 10.0.0.0/32, lan]}}\n" + smallest,
+			`1:49: listen[0].proxy_protocol.from[0]: "10.0.0.1/8" has bits behind its length; the network is 10.0.0.0/8` + "\n" +
+				`1:71: listen[0].proxy_protocol.from names 10.0.0.0/32 twice` + "\n" +
+				`1:84: listen[0].proxy_protocol.from[3]: "lan" is not a network; write one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1, or unix`},
+		{"networks of a socket", "listen: {address: unix:/a, proxy_protocol: {from: 10.0.0.0/8}}\n" + smallest,
+			`1:51: listen[0].proxy_protocol.from: what connects to a Unix socket has no address; write from: unix`},
+		{"unix at a port", "listen: {address: ':1', proxy_protocol: {from: unix}}\n" + smallest,
+			`1:48: listen[0].proxy_protocol.from: unix is for Unix sockets; list the networks that proxies connect from`},
+		{"mode of the PROXY protocol", "listen: {address: ':1', proxy_protocol: {from: 10.0.0.0/8, mode: require}}\n" + smallest,
+			`1:66: listen[0].proxy_protocol.mode: unknown mode "require"; did you mean "required"?`},
+		{"version of the PROXY protocol", smallest + "pools: {p: {urls: 'http://b', proxy_protocol: v3}}\n",
+			`3:47: pools.p.proxy_protocol: unknown version of the PROXY protocol "v3"; valid are none, v1, v2`},
 		{"unknown group", smallest + "tls:\n  groups:\n  - X25519CTRUPrime716\n",
 			`5:5: tls.groups[0]: unknown group "X25519CTRUPrime716"; did you mean "X25519CTRUPrime761"?`},
 		{"group twice", smallest + "tls:\n  groups: [X25519, x25519]\n",
@@ -279,6 +307,17 @@ func TestErrors(t *testing.T) {
 			`3:28: provider.gpu.capacity: 0 is outside 1 to 65536`},
 		{"key pool", smallest + "provider: {key_pool: 65537}\n",
 			`3:22: provider.key_pool: 65537 is outside 0 to 65536`},
+		{"traces to nowhere", smallest + "tracing: {endpoint: 'localhost:4318'}\n",
+			`3:21: tracing.endpoint: "localhost:4318" is not the URL of a receiver of OTLP over HTTP; write one such as http://localhost:4318/v1/traces`},
+		{"traces without an end", smallest + "tracing: {ratio: 1}\n",
+			`3:10: tracing does nothing without its key endpoint; add one such as http://localhost:4318/v1/traces`},
+		{"more than all traces", smallest + "tracing: {endpoint: 'http://t', ratio: 10%}\n",
+			`3:40: tracing.ratio: "10%" is not a share; write a number from 0 to 1, such as 0.01`},
+		{"traces' trust", smallest + "tracing: {endpoint: 'http://t', trust: [10.1.0.0/8, here]}\n",
+			`3:41: tracing.trust[0]: "10.1.0.0/8" has bits behind its length; the network is 10.0.0.0/8` + "\n" +
+				`3:53: tracing.trust[1]: "here" is not a network; write one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1, or unix`},
+		{"traces' authority", smallest + "tracing: {endpoint: 'http://t', ca: x.pem}\n",
+			`3:37: tracing.ca needs an endpoint that begins with https://`},
 		{"all at once", "listne: x\ntls:\n  min_version: 9\n  groups: [X]\nbackends: {urls: 'ftp://b'}\ncertificates: [{key: a}]\n",
 			`1:1: unknown key "listne"; did you mean "listen"?` + "\n" +
 				`3:16: tls.min_version: "9" is not a version of TLS that is served; write 1.2 or 1.3` + "\n" +
@@ -360,7 +399,8 @@ func TestDefaults(t *testing.T) {
 // TestEverySettingIsRead sets every key to something that is not its default
 // and expects to find it in the result.
 func TestEverySettingIsRead(t *testing.T) {
-	file := `listen: [":1", "[::1]:2"]
+	file := `listen: [":1", {address: "[::1]:2", reuse_port: true, proxy_protocol: {from: [10.1.0.0/16, "::ffff:192.0.2.1"], mode: optional, timeout: 2s}},
+  {address: "unix:/run//a.sock", mode: "660", proxy_protocol: {from: unix}}, systemd:https]
 certificates:
   - cert: /c/1.pem
     key: /c/1.key
@@ -380,6 +420,7 @@ backends:
   protocol: auto
   balance: hash
   hash_key: header  X-Key
+  proxy_protocol: v2
   ca: /c/ca.pem
   tls: {cert: /c/c.pem, key: /c/c.key, server_name: b.example, groups: [X25519], min_version: "1.3", classical_retry: true}
   health: {check: http, path: /up, host: h.example, interval: 1s, timeout: 2s, healthy_after: 3, unhealthy_after: 4}
@@ -409,11 +450,41 @@ limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes
   sources: 26, key_exchanges: 29, key_exchange_wait: 30ms, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
+tracing: {endpoint: 'https://otel.example', ca: /t/ca.pem, headers_file: /t/headers, service: edge, ratio: 0.25, trust: [10.0.0.0/8, '::1', '::ffff:192.0.2.1', unix], queue: 28}
 provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
 `
 	want := `listen:
-- :1
-- "[::1]:2"
+- address: :1
+  mode: "0600"
+  reuse_port: false
+  proxy_protocol:
+    from: []
+    mode: required
+    timeout: 5s
+- address: "[::1]:2"
+  mode: "0600"
+  reuse_port: true
+  proxy_protocol:
+    from:
+    - 10.1.0.0/16
+    - 192.0.2.1/32
+    mode: optional
+    timeout: 2s
+- address: unix:/run/a.sock
+  mode: "0660"
+  reuse_port: false
+  proxy_protocol:
+    from:
+    - unix
+    mode: required
+    timeout: 5s
+- address: systemd:https
+  mode: "0600"
+  reuse_port: false
+  proxy_protocol:
+    from: []
+    mode: required
+    timeout: 5s
 certificates:
 - cert: /c/1.pem
   key: /c/1.key
@@ -459,6 +530,7 @@ backends:
   protocol: auto
   balance: hash
   hash_key: header X-Key
+  proxy_protocol: v2
   ca: /c/ca.pem
   tls:
     cert: /c/c.pem
@@ -488,6 +560,7 @@ pools:
     protocol: http1
     balance: round_robin
     hash_key: source
+    proxy_protocol: none
     ca: ""
     tls:
       cert: ""
@@ -596,6 +669,18 @@ admin:
   listen:
   - localhost:9001
   - "[::1]:9002"
+tracing:
+  endpoint: https://otel.example/v1/traces
+  ca: /t/ca.pem
+  headers_file: /t/headers
+  service: edge
+  ratio: "0.25"
+  trust:
+  - 10.0.0.0/8
+  - ::1/128
+  - 192.0.2.1/32
+  - unix
+  queue: 28
 provider:
   key_pool: 17
   engine: auto

@@ -77,9 +77,14 @@ func (d *decoder) value(path string, n ast.Node, dst reflect.Value, bounds refle
 	}
 }
 
-// mapping decodes the keys of a struct.
+// mapping decodes the keys of a struct, or a single value where that is a
+// short form of it.
 func (d *decoder) mapping(path string, n ast.Node, dst reflect.Value) {
 	m, ok := n.(*ast.MappingNode)
+	if short, has := dst.Addr().Interface().(interface{ shortForm() any }); has && !ok {
+		d.scalar(path, n, reflect.ValueOf(short.shortForm()).Elem(), "")
+		return
+	}
 	if !ok {
 		d.errorf(n, "%s is a %s; it must be a mapping of keys to values", orFile(path), kindOf(n))
 		return

@@ -34,7 +34,7 @@ func TestDiff(t *testing.T) {
 		{"nothing", back, back + "timeouts: {idle: 120s}\n", nil},
 		{"value", back, back + "timeouts: {write: 30s}\n", []string{"timeouts.write: 1m -> 30s"}},
 		{"restart", back, back + "timeouts: {idle: 30s}\nlisten: ':443'\nprovider: {gpu: {workers: 3}}\n",
-			[]string{`listen: ["localhost:8443"] -> [":443"] (restart)`, "timeouts.idle: 2m -> 30s (restart)", "provider.gpu.workers: 2 -> 3 (restart)"}},
+			[]string{`listen[0].address: "localhost:8443" -> ":443" (restart)`, "timeouts.idle: 2m -> 30s (restart)", "provider.gpu.workers: 2 -> 3 (restart)"}},
 		{"ACME begins", back, back + "acme: {names: a.example, agree_terms: true}\n",
 			[]string{"acme.names: [] -> [a.example] (restart)", "acme.agree_terms: false -> true (restart)", "acme.storage: acme -> /etc/acme (restart)"}},
 		{"ACME goes on", back + "acme: {names: a.example, agree_terms: true, email: a}\n", back + "acme: {names: b.example, agree_terms: true}\n",

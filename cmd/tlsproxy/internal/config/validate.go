@@ -18,16 +18,16 @@ func (c *Config) validate(found Errors) Errors {
 	v := validator{config: c, found: found}
 	v.certificates()
 	v.acme()
-	v.nonEmpty("listen", len(c.Listen))
+	v.listeners()
 	v.nonEmpty("tls.groups", len(c.TLS.Groups))
 	v.nonEmpty("tls.alpn", len(c.TLS.ALPN))
-	unique(&v, "listen", c.Listen, func(a Address) string { return string(a) })
 	unique(&v, "tls.groups", c.TLS.Groups, Group.String)
 	unique(&v, "admin.listen", c.Admin.Listen, func(a AdminAddress) string { return string(a) })
 	unique(&v, "tls.alpn", c.TLS.ALPN, func(p Protocol) string { return string(p) })
 	v.pools()
 	v.hosts()
 	v.policies()
+	v.tracing()
 	for _, interval := range []struct {
 		key string
 		of  Duration

@@ -115,7 +115,7 @@ func greet(w http.ResponseWriter, r *http.Request) { io.WriteString(w, greeting)
 // and the groups: each connection names one, and the server has to take it.
 func (d *Demo) config(backend net.Addr) *config.Config {
 	c := config.Default()
-	c.Listen = []config.Address{config.Address(d.options.Listen)}
+	c.Listen = []config.Listener{config.ListenOn(d.options.Listen)}
 	c.TLS.Groups = nil
 	for _, id := range d.options.Groups {
 		c.TLS.Groups = append(c.TLS.Groups, config.Group(id))
@@ -193,15 +193,33 @@ func (d *Demo) Measure(ctx context.Context) (*Report, error) {
 		}
 		r.Probes = append(r.Probes, *probe)
 	}
-	if r.Handshakes, err = d.measure(c, 0); err != nil {
-		return nil, err
+	for requests, rows := range []*[]comparison.Row{&r.Handshakes, &r.Requests} {
+		samples, err := d.samples(c, requests, d.options.Concurrency)
+		if err != nil {
+			return nil, err
+		}
+		*rows = comparison.Rows(subjects(d.options.Groups), d.options.Concurrency, samples)
 	}
-	if r.Requests, err = d.measure(c, 1); err != nil {
-		return nil, err
-	}
-	r.KeyExchanges = keyExchanges(d.service.KeyExchanges())
+	r.KeyExchanges = d.KeyExchanges()
 	return r, nil
 }
+
+// Handshakes makes the rounds of handshakes alone, with so many connections at once, and returns the samples of each group, one for each
+// round.
+func (d *Demo) Handshakes(ctx context.Context, concurrency int) ([][]comparison.Sample, error) {
+	if concurrency < 1 || concurrency > MaxConcurrency {
+		return nil, fmt.Errorf("demo: %d connections at once; possible are 1 to %d", concurrency, MaxConcurrency)
+	}
+	c, err := startClient(ctx, d.options)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return d.samples(c, 0, concurrency)
+}
+
+// KeyExchanges is who has computed the exchanges with CTRU-Prime so far.
+func (d *Demo) KeyExchanges() KeyExchanges { return keyExchanges(d.service.KeyExchanges()) }
 
 // probe makes a request over each protocol.
 func (d *Demo) probe(c *client, id tls.CurveID) (*Probe, error) {
@@ -230,26 +248,25 @@ func (d *Demo) load(id tls.CurveID, requests int) loadgen.Load {
 // warmUp is how long each group runs before it is measured.
 const warmUp = 100 * time.Millisecond
 
-// measure runs the rounds, of handshakes alone or with so many requests each.
-func (d *Demo) measure(c *client, requests int) ([]comparison.Row, error) {
-	ids := d.options.Groups
-	for _, id := range ids {
-		if _, err := d.sample(c, id, requests, min(warmUp, d.options.Duration)); err != nil {
+// samples runs the rounds, of handshakes alone or with so many requests each.
+func (d *Demo) samples(c *client, requests, concurrency int) ([][]comparison.Sample, error) {
+	loads := make([]loadgen.Load, len(d.options.Groups))
+	for i, id := range d.options.Groups {
+		loads[i] = d.load(id, requests)
+		loads[i].Concurrency = concurrency
+		if _, err := d.sample(c, loads[i], min(warmUp, d.options.Duration)); err != nil {
 			return nil, err
 		}
 	}
-	samples := make([][]comparison.Sample, len(ids))
-	err := comparison.Interleave(d.options.Rounds, len(ids), func(i int) error {
-		s, err := d.sample(c, ids[i], requests, d.options.Duration)
+	samples := make([][]comparison.Sample, len(loads))
+	err := comparison.Interleave(d.options.Rounds, len(loads), func(i int) error {
+		s, err := d.sample(c, loads[i], d.options.Duration)
 		if err == nil {
 			samples[i] = append(samples[i], *s)
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return comparison.Rows(subjects(ids), d.options.Concurrency, samples), nil
+	return samples, err
 }
 
 // subjects are the groups; the base is X25519, else the first.
@@ -264,13 +281,13 @@ func subjects(ids []tls.CurveID) []comparison.Subject {
 
 // sample has the client make load and takes the server's processor time until the last
 // connection is closed.
-func (d *Demo) sample(c *client, id tls.CurveID, requests int, duration time.Duration) (*comparison.Sample, error) {
+func (d *Demo) sample(c *client, load loadgen.Load, duration time.Duration) (*comparison.Sample, error) {
 	before := d.service.Stats()
 	start, err := machine.CPUTime()
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.do(loadgen.Task{Load: d.load(id, requests), Span: loadgen.Span{Duration: duration}})
+	o, err := c.do(loadgen.Task{Load: load, Span: loadgen.Span{Duration: duration}})
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +300,8 @@ func (d *Demo) sample(c *client, id tls.CurveID, requests int, duration time.Dur
 	}
 	after := d.service.Stats()
 	s := &comparison.Sample{Result: o.Result, ServerCPU: end - start}
-	if n := after.Handshakes[id] - before.Handshakes[id]; n != uint64(o.Completed) && o.Failed == 0 {
-		s.Faults = append(s.Faults, fmt.Sprintf("the server counted %d handshakes with %s, the client %d", n, groups.Name(id), o.Completed))
+	if n := after.Handshakes[load.Group] - before.Handshakes[load.Group]; n != uint64(o.Completed) && o.Failed == 0 {
+		s.Faults = append(s.Faults, fmt.Sprintf("the server counted %d handshakes with %s, the client %d", n, groups.Name(load.Group), o.Completed))
 	}
 	if n := after.Failed - before.Failed; n > 0 {
 		s.Faults = append(s.Faults, fmt.Sprintf("%d handshakes failed on the server", n))

@@ -25,6 +25,20 @@ func ByName(name string) (tls.CurveID, bool) { return tlsext.GroupByName(name) }
 // Name returns a group's name, and its code point in hexadecimal if it has none.
 func Name(id tls.CurveID) string { return tlsext.GroupName(id) }
 
+// registered are IANA's names of groups where crypto/tls has others (TLS
+// Supported Groups).
+var registered = map[tls.CurveID]string{
+	tls.X25519: "x25519", tls.CurveP256: "secp256r1", tls.CurveP384: "secp384r1", tls.CurveP521: "secp521r1",
+}
+
+// RegisteredName is Name in IANA's words, which other programs understand.
+func RegisteredName(id tls.CurveID) string {
+	if name, ok := registered[id]; ok {
+		return name
+	}
+	return Name(id)
+}
+
 // Label is Name, and "none" for a handshake without a group.
 func Label(id tls.CurveID) string {
 	if id == 0 {
@@ -107,7 +121,8 @@ func Unavailable(ids []tls.CurveID) ([]tls.CurveID, error) {
 
 // KeyExchange tells of a key exchange with one of our groups.
 type KeyExchange struct {
-	Fault        bool          // it failed by our own doing
+	Fault        bool // it failed by our own doing
+	Duration     time.Duration
 	Queue, Batch time.Duration // as in provider.Timing
 }
 
@@ -118,8 +133,8 @@ func WithObserver(ctx context.Context, f func(KeyExchange)) context.Context {
 	return tlsext.WithObserver(ctx, func(e tlsext.Event) {
 		var peer *provider.PeerError
 		f(KeyExchange{
-			Fault: e.Err != nil && !errors.As(e.Err, &peer) && ctx.Err() == nil,
-			Queue: e.Timing.Queue, Batch: e.Timing.Batch,
+			Fault:    e.Err != nil && !errors.As(e.Err, &peer) && ctx.Err() == nil,
+			Duration: e.Duration, Queue: e.Timing.Queue, Batch: e.Timing.Batch,
 		})
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 )
 
 // How long to wait before accepting again after an error that passes: twice as
@@ -17,15 +19,15 @@ const (
 )
 
 // accept takes connections from ln until it is closed or fails for good.
-func (s *Server) accept(ln net.Listener) error {
+func (s *Server) accept(ln net.Listener, trust *proxyprotocol.Trust) error {
 	delay := firstAcceptDelay
 	for {
 		raw, err := ln.Accept()
 		switch {
 		case err == nil:
 			delay = firstAcceptDelay
-			s.admit(raw)
-		case s.isDraining():
+			s.admit(raw, trust)
+		case s.leaving.Load() || s.isDraining():
 			return ErrClosed
 		case passes(err):
 			s.log.Error("accepting failed; trying again", "listener", ln.Addr().String(), "err", err, "in", delay)
@@ -61,8 +63,13 @@ func (s *Server) isDraining() bool {
 // admit starts a connection's handshake, or sheds the connection if a limit is
 // reached: new ones are turned away rather than all made slow. Nothing is made for one
 // that is shed but what the listener has made already.
-func (s *Server) admit(raw net.Conn) {
+func (s *Server) admit(raw net.Conn, trust *proxyprotocol.Trust) {
 	c := newConn(s, raw)
+	if trust != nil && !c.comesBy(trust) {
+		raw.Close()
+		s.noteRefusedFront(raw.RemoteAddr(), errUntrusted.Error())
+		return
+	}
 	if over := s.enter(c); over != (excess{}) {
 		raw.Close()
 		s.noteShed(c, over)
@@ -106,10 +113,12 @@ func (s *Server) enter(c *conn) excess {
 	case c.live.turns.crowded():
 		return c.live.turns.reached()
 	}
-	if over := s.books.takeSource(c.source, limits); over != (excess{}) {
-		return over
+	if c.trust == nil {
+		if over := s.books.takeSource(c.source, limits); over != (excess{}) {
+			return over
+		}
+		c.sourced = true
 	}
-	c.sourced = true
 	s.conns[c] = struct{}{}
 	s.stats.Accepted++
 	c.number = s.stats.Accepted
@@ -128,6 +137,19 @@ func (s *Server) enterHost(c *conn) excess {
 	}
 	over := s.books.takeHost(c.host.Name, c.host.Connections)
 	c.hosted = over == (excess{})
+	return over
+}
+
+// enterSource is the part of enter that has to wait for a PROXY header, if there is
+// one to come. A connection that was closed meanwhile is off the books, and stays off.
+func (s *Server) enterSource(c *conn) excess {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.conns[c]; !open {
+		return excess{}
+	}
+	over := s.books.takeSource(c.source, &c.live.limits)
+	c.sourced = over == (excess{})
 	return over
 }
 

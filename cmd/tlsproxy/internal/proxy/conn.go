@@ -4,11 +4,14 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 )
 
@@ -36,6 +39,8 @@ type conn struct {
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
 
 	keyExchange groups.KeyExchange // with a group of ours; set within the handshake
+	exchanged   time.Duration      // from accept to the end of that
+	traced      atomic.Bool        // a request over it has come, to whose trace the handshake belongs
 	handshook   time.Duration      // how long the handshake took, once it is done
 
 	host         *routing.Host // found by the ClientHello; nil before that
@@ -46,6 +51,13 @@ type conn struct {
 	silent       bool          // nothing is sent
 	keeping      bool          // what is read is kept as well
 	kept         []byte
+
+	trust         *proxyprotocol.Trust  // it comes from a proxy in front; nil: from its client
+	front         *proxyprotocol.Header // what that one told; nil: nothing
+	remote, local net.Addr              // that it told; nil: those of the socket
+
+	toldMu sync.Mutex
+	told   *backend.Client // made when the first backend is told of it
 
 	lifetime atomic.Pointer[lifetime] // nil: it has no bound
 
@@ -69,7 +81,7 @@ func (c *conn) handshakeDeadline() time.Time {
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
 
 func (c *conn) sawKeyExchange(e groups.KeyExchange) {
-	c.keyExchange = e
+	c.keyExchange, c.exchanged = e, time.Since(c.accepted)
 	if e.Fault {
 		c.atFault.Store(true)
 	}
@@ -78,8 +90,12 @@ func (c *conn) sawKeyExchange(e groups.KeyExchange) {
 // client describes the connection for the access log; state is nil where TLS is
 // passed through.
 func (c *conn) client(state *tls.ConnectionState) accesslog.Client {
-	return accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
+	client := accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
 		Handshake: c.handshook, Queue: c.keyExchange.Queue, Batch: c.keyExchange.Batch}
+	if c.front != nil {
+		client.Via, client.UniqueID = c.Conn.RemoteAddr().String(), c.front.UniqueID
+	}
+	return client
 }
 
 // finishHandshake lets go of what was noted in case that the handshake fails.
@@ -179,6 +195,7 @@ func (c *conn) Close() error {
 			c.server.observer.ObserveExpired(cut)
 		}
 	}
+	c.closeBackendClient()
 	c.server.forget(c)
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/internal/panics"
 )
@@ -65,7 +66,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.endRequest()
 	defer h.panicked(r)
 	x := newExchange(s, h.live.timeouts, w, r)
-	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	ctx, traced := x.begin(context.WithValue(r.Context(), exchangeKey{}, x), r)
 	if _, ok := r.Header["Upgrade"]; ok {
 		ctx, x.cancel = context.WithCancel(ctx)
 		defer x.cancel()
@@ -74,8 +75,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if level, ok := s.accessLevel(); ok {
 		defer func() { x.record(r).Log(s.log, level) }()
 	}
+	defer func() { traced(r) }()
 	defer func() {
-		s.observer.ObserveRequest(RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written})
+		event := RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written}
+		if x.trace.Recording() {
+			event.TraceID = x.trace.ID()
+		}
+		s.observer.ObserveRequest(event)
 	}()
 	defer x.finish()
 	if over {
@@ -127,6 +133,9 @@ type toPool struct{}
 
 func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
+	if x.pool.Proxy() != proxyprotocol.None {
+		r = r.WithContext(backend.WithClient(r.Context(), connOf(r.Context()).backendClient(r.TLS)))
+	}
 	asked := time.Now()
 	response, err := x.pool.RoundTrip(r)
 	x.answered = time.Since(asked)

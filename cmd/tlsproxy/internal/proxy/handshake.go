@@ -31,6 +31,9 @@ func (s *Server) handshake(c *conn) {
 			c.Close()
 		}
 	}()
+	if c.trust != nil && !s.readFront(c) {
+		return
+	}
 	if err := c.awaitHello(); err != nil {
 		s.handshakeFailed(c, tls.ConnectionState{}, err)
 		return
@@ -113,6 +116,7 @@ func (s *Server) handshakeFailed(c *conn, state tls.ConnectionState, err error) 
 		return // closed by us
 	}
 	s.observer.ObserveHandshake(f.event())
+	f.trace(s.tracer)
 	s.limiters.handshakes.Log(f.level(), "TLS handshake failed", f.attrs)
 }
 
@@ -172,6 +176,9 @@ func (f failure) attrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("remote", f.conn.RemoteAddr().String()),
 		slog.String("reason", logging.Peer(f.reason(), maxLoggedReason)),
+	}
+	if f.conn.front != nil {
+		attrs = append(attrs, slog.String("via", f.conn.Conn.RemoteAddr().String()))
 	}
 	if sent := f.conn.alertSent.Load(); sent > 0 {
 		attrs = append(attrs, slog.String("alert_sent", alertName(uint8(sent-1))))

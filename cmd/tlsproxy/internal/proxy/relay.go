@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 )
 
 // relay is a client's connection whose bytes go to a backend as they are: those
@@ -50,15 +52,21 @@ func (r *relay) serve() {
 	if level, ok := s.accessLevel(); ok {
 		defer func() { r.record().Log(s.log, level) }()
 	}
-	to, err := r.conn.host.Pool.Dial(r.conn.context(), r.conn.RemoteAddr().String())
+	ctx := r.conn.context()
+	if r.conn.host.Pool.Proxy() != proxyprotocol.None {
+		ctx = backend.WithClient(ctx, r.conn.backendClient(r.tls))
+	}
+	to, err := r.conn.host.Pool.Dial(ctx, r.conn.RemoteAddr().String())
 	r.connected = time.Since(r.start)
 	if err != nil {
+		r.trace(err)
 		r.failed(err)
 		return
 	}
 	defer to.Close()
 	r.backend = to.Backend()
 	r.between(to)
+	r.trace(nil)
 }
 
 // failed tells of a connection that no backend took.

@@ -27,6 +27,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/memnet"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 	"github.com/ctrutls/ctrutls/provider"
@@ -152,6 +153,7 @@ func assemble(t *testing.T, change func(*config.Config), o backend.Options, ln n
 		of := o
 		of.Name = name
 		if p, ok := c.Pools[name]; ok {
+			of.Proxy = map[config.SendProxy]proxyprotocol.Version{config.SendProxyV1: proxyprotocol.V1, config.SendProxyV2: proxyprotocol.V2}[p.ProxyProtocol]
 			of.URLs = nil
 			for _, u := range p.URLs {
 				of.URLs = append(of.URLs, u.URL)

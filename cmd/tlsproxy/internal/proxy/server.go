@@ -18,8 +18,10 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 )
 
 // Issuer has certificates that are issued as they are needed. Its methods are
@@ -34,7 +36,7 @@ type Issuer interface {
 	Challenge(*tls.ClientHelloInfo) *tls.Config
 }
 
-// Options configure a Server. All but Tickets, Issuer, Sign, Logger and Observer are
+// Options configure a Server. All but Tickets, Issuer, Sign, Logger, Observer and Tracer are
 // required, and ClientCAs where the configuration names some.
 type Options struct {
 	Config       *config.Config
@@ -46,8 +48,9 @@ type Options struct {
 	// that signs in another way.
 	Sign     func(*tls.Certificate) *tls.Certificate
 	Hosts    *routing.Table
-	Logger   *slog.Logger // nil: slog.Default()
-	Observer Observer     // nil: nobody
+	Logger   *slog.Logger    // nil: slog.Default()
+	Observer Observer        // nil: nobody
+	Tracer   *tracing.Tracer // nil: nothing is traced
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called
@@ -57,6 +60,7 @@ type Server struct {
 	log      *slog.Logger
 	limiters limiters
 	observer Observer
+	tracer   *tracing.Tracer // nil: none
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
@@ -65,9 +69,13 @@ type Server struct {
 
 	received, sent atomic.Uint64 // bytes, from and to clients
 
+	leaving   atomic.Bool    // connections end with their next answer
+	accepting sync.WaitGroup // Serve, for each listener
+
 	working sync.WaitGroup // handshakes and requests, tunnels included
 
 	mu        sync.Mutex
+	left      bool // nobody accepts any more
 	draining  bool // no new connections
 	cutting   bool // no new requests either
 	listeners map[net.Listener]struct{}
@@ -75,7 +83,7 @@ type Server struct {
 	books     books
 	requests  int
 	settled   chan struct{} // closed when draining and no handshake is left
-	empty     chan struct{} // closed when draining and no connection is left
+	empty     chan struct{} // closed when there are no new connections and none is left
 	stats     Stats
 }
 
@@ -118,6 +126,7 @@ func New(o Options) *Server {
 			server:     limiter("HTTP server errors"),
 		},
 		observer:  o.Observer,
+		tracer:    o.Tracer,
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
@@ -186,22 +195,28 @@ var ErrClosed = errors.New("proxy: server closed")
 
 // Serve accepts connections on ln until Shutdown, when it returns ErrClosed, or
 // until ln fails for good. It closes ln. Several may run at once.
-func (s *Server) Serve(ln net.Listener) error {
+func (s *Server) Serve(ln net.Listener) error { return s.ServeBehind(ln, nil) }
+
+// ServeBehind is Serve for a listener that proxies in front connect to, which
+// tell by a PROXY header who their clients are. Whom to believe says trust; nil:
+// connections are the clients' own.
+func (s *Server) ServeBehind(ln net.Listener, trust *proxyprotocol.Trust) error {
 	if !s.track(ln) {
 		ln.Close()
 		return ErrClosed
 	}
 	defer s.untrack(ln)
-	return s.accept(ln)
+	return s.accept(ln, trust)
 }
 
 func (s *Server) track(ln net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining {
+	if s.draining || s.leaving.Load() {
 		return false
 	}
 	s.listeners[ln] = struct{}{}
+	s.accepting.Add(1)
 	return true
 }
 
@@ -210,6 +225,7 @@ func (s *Server) untrack(ln net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listeners, ln)
+	s.accepting.Done()
 }
 
 // Shutdown stops accepting, lets handshakes, requests and upgraded connections
@@ -313,15 +329,12 @@ func (s *Server) cutConnections() int {
 	return len(left)
 }
 
-// noteProgress tells Shutdown how far the draining got; s.mu is held.
+// noteProgress tells Leave and Shutdown how far the draining got; s.mu is held.
 func (s *Server) noteProgress() {
-	if !s.draining {
-		return
-	}
-	if s.books.handshaking == 0 {
+	if s.draining && s.books.handshaking == 0 {
 		closeOnce(s.settled)
 	}
-	if len(s.conns) == 0 {
+	if (s.draining || s.left) && len(s.conns) == 0 {
 		closeOnce(s.empty)
 	}
 }

@@ -116,7 +116,7 @@ func startNetHTTP(b *testing.B, cert *tls.Certificate, back *url.URL) (address s
 
 func startService(b *testing.B, cert *tls.Certificate, back *url.URL) (address string) {
 	c := config.Default()
-	c.Listen = []config.Address{"127.0.0.1:0"}
+	c.Listen = []config.Listener{config.ListenOn("127.0.0.1:0")}
 	c.TLS.Groups = []config.Group{config.Group(tls.X25519)}
 	c.Backends.URLs = []config.URL{{URL: back}}
 	plan, err := LoadWith(c, cert)

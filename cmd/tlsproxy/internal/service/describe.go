@@ -75,13 +75,32 @@ func policyLine(policy config.Policy) string {
 // Listeners describes where clients and operators connect, in a line each.
 func (p *Plan) Listeners() []string {
 	var all []string
-	for i, address := range p.Config.Listen {
-		all = append(all, fmt.Sprintf("listen[%d]: %s", i, address))
+	for i, l := range p.Config.Listen {
+		line := fmt.Sprintf("listen[%d]: %s", i, l.Address)
+		if from := l.ProxyProtocol.From; len(from) > 0 {
+			line += fmt.Sprintf(", PROXY protocol %s from %s", l.ProxyProtocol.Mode, networks(from))
+		}
+		all = append(all, line)
 	}
 	for i, address := range p.Config.Admin.Listen {
 		all = append(all, fmt.Sprintf("admin.listen[%d]: %s", i, address))
 	}
 	return all
+}
+
+// maxNetworks is how many of a listener are worth a place in a line.
+const maxNetworks = 8
+
+// networks writes a list of sources into a line.
+func networks(list []config.Source) string {
+	var words []string
+	for _, entry := range list[:min(len(list), maxNetworks)] {
+		words = append(words, entry.String())
+	}
+	if more := len(list) - len(words); more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, " ")
 }
 
 // Pools describes each pool in a line.
@@ -104,6 +123,9 @@ func (p *Plan) Pools() []string {
 		}
 		if towardsTLS(pool) {
 			line += ", groups " + strings.Join(groups.Names(pool.TLS.CurveIDs()), " ")
+		}
+		if leaf := p.poolCertificate(name); leaf != nil {
+			line += ", a certificate valid until " + leaf.NotAfter.Format(time.RFC3339)
 		}
 		all = append(all, line)
 	}

@@ -3,7 +3,6 @@ package service
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -12,6 +11,9 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/upgrade"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
@@ -24,6 +26,12 @@ type Plan struct {
 	// DemoLoading says whether it makes some. It is set where DemoLoad is.
 	DemoLoading func() bool
 
+	// Sockets are what the process was given to listen on; nil: nothing. Start takes
+	// those that the configuration names, and closes the others.
+	Sockets *sockets.Given
+	// Predecessor is the process whose place this one takes; nil: nobody's.
+	Predecessor *upgrade.Predecessor
+
 	store       *certificates.Store
 	sources     []named                              // that store was read from
 	given       bool                                 // store is of a certificate in memory, in place of those that the configuration names
@@ -31,6 +39,7 @@ type Plan struct {
 	clients     map[string]*certificates.Authorities // by their files
 	directoryCA *x509.CertPool                       // of the ACME authority; nil: the system's
 	tickets     ticketFiles
+	tracing     tracing.Options // but for the Logger; its Endpoint "": nothing is traced
 
 	open map[string]*backend.Pool // once the proxy goes by this Plan
 
@@ -138,6 +147,7 @@ func (p *Plan) readPolicies() (errs config.Errors) {
 		}
 	}
 	errs = append(errs, p.readTickets()...)
+	errs = append(errs, p.readTracing()...)
 	return errs
 }
 
@@ -191,5 +201,3 @@ func checkGroups(ids []tls.CurveID) error {
 	_, err := groups.Unavailable(ids)
 	return err
 }
-
-var errNoListener = errors.New("service: no address to listen on")

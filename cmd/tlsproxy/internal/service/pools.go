@@ -13,6 +13,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 )
 
 // loadPools reads what the pools' policies towards their backends name.
@@ -118,6 +119,7 @@ func (p *Plan) poolOptions(name string, logger *slog.Logger) backend.Options {
 		Name:               name,
 		Protocol:           backendProtocols[pool.Protocol],
 		Balance:            balances[pool.Balance],
+		Proxy:              proxyVersions[pool.ProxyProtocol],
 		TLS:                p.pools[name],
 		Health:             health(pool.Health),
 		Retries:            pool.Retries,
@@ -153,6 +155,12 @@ var backendProtocols = map[config.BackendProtocol]backend.Protocol{
 	config.BackendHTTP2: backend.HTTP2,
 	config.BackendH2C:   backend.H2C,
 	config.BackendAuto:  backend.Auto,
+}
+
+var proxyVersions = map[config.SendProxy]proxyprotocol.Version{
+	config.SendProxyNone: proxyprotocol.None,
+	config.SendProxyV1:   proxyprotocol.V1,
+	config.SendProxyV2:   proxyprotocol.V2,
 }
 
 var balances = map[config.Balance]backend.Balance{

@@ -22,6 +22,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/tlsext"
 )
 
 // Serving from a file is tested with the program.
@@ -81,7 +82,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // TestRunEndsWithAListener: one that fails takes the service down, and its
 // error is returned.
 func TestRunEndsWithAListener(t *testing.T) {
-	s, err := plan(t, func(c *config.Config) { c.Listen = append(c.Listen, "127.0.0.1:0") }).Start(slog.New(slog.DiscardHandler))
+	s, err := plan(t, func(c *config.Config) { c.Listen = append(c.Listen, config.ListenOn("127.0.0.1:0")) }).Start(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestStartErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p := plan(t, func(c *config.Config) { c.Listen[0] = config.Address(taken.Addr().String()) })
+	p := plan(t, func(c *config.Config) { c.Listen[0].Address = config.ListenAddress(taken.Addr().String()) })
 	if _, err := p.Start(slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), "tlsproxy: c.yaml:3:9: listen tcp ") {
 		t.Errorf("Start: %v", err)
 	}
@@ -149,6 +150,7 @@ func TestWarnings(t *testing.T) {
 		{-year, -time.Hour, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) expired at "},
 		{time.Hour, year, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) is not valid before "},
 		{-year, time.Hour, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) expires soon, at "},
+		{-year, year, []tls.CurveID{tlsext.X25519CTRUPrime761, tls.X25519}, 1, "tls.groups leaves out X25519MLKEM768, "},
 		{-year, year, []tls.CurveID{tls.X25519}, 1, "tls.groups names no post-quantum group; "},
 		{-year, year, []tls.CurveID{tls.X25519MLKEM768}, 1, "tls.groups names no classical group; "},
 		{-year, year, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1 << 30, "limits.connections and limits.requests can take "},

@@ -1,4 +1,4 @@
-package service
+package sockets
 
 import (
 	"net"
@@ -9,7 +9,7 @@ import (
 
 // TestKeepAlive: an accepted connection has the options that package net sets on each.
 func TestKeepAlive(t *testing.T) {
-	ours, err := listen("127.0.0.1:0")
+	ours, err := listenTCP("127.0.0.1:0", noOption)
 	if err != nil {
 		t.Fatal(err)
 	}

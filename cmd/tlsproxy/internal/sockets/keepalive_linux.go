@@ -1,9 +1,8 @@
-package service
+package sockets
 
 import (
 	"context"
 	"net"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,21 +14,22 @@ const (
 	keepAliveProbes   = 9
 )
 
-// listen is net.Listen, but for the options for keep-alive: accepted connections inherit
-// the listener's on Linux, so that they are set once and not by four calls for each. A
-// kernel that does not take one of them, as older ones do not on a listener for Multipath
-// TCP, which net.Listen makes, gets what net.Listen does.
-func listen(address string) (net.Listener, error) {
+// listenTCP is net.Listen with an option of the caller's, but for those for keep-alive:
+// accepted connections inherit the listener's on Linux, so that they are set once and not
+// by four calls for each. A kernel that does not take one of them, as older ones do not on
+// a listener for Multipath TCP, which net.Listen makes, gets what net.Listen does.
+func listenTCP(address string, option func(fd int) error) (net.Listener, error) {
 	var unset error
-	c := net.ListenConfig{KeepAlive: -1, Control: func(_, _ string, raw syscall.RawConn) error {
-		if err := raw.Control(func(fd uintptr) { unset = setKeepAlive(int(fd)) }); err != nil {
-			return err
+	c := listenConfig(func(fd int) error {
+		if unset = setKeepAlive(fd); unset != nil {
+			return unset
 		}
-		return unset
-	}}
+		return option(fd)
+	})
+	c.KeepAlive = -1
 	ln, err := c.Listen(context.Background(), "tcp", address)
 	if unset != nil {
-		return net.Listen("tcp", address)
+		return listenPlain(address, option)
 	}
 	return ln, err
 }

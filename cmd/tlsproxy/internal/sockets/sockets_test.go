@@ -1,0 +1,99 @@
+package sockets
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, s Spec) Listener {
+	t.Helper()
+	all, err := s.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 1 {
+		t.Fatalf("%d listeners", len(all))
+	}
+	t.Cleanup(func() { all[0].Close() })
+	return all[0]
+}
+
+// connects reports whether somebody answers at ln.
+func connects(t *testing.T, ln net.Listener) {
+	t.Helper()
+	c, err := net.Dial(ln.Addr().Network(), ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	accepted, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted.Close()
+}
+
+// TestUnix: the file has the mode that was asked for whatever the umask is, and goes
+// with its listener; a file that is left over is replaced, and nothing else is.
+func TestUnix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.sock")
+	spec := Spec{Unix: path, Mode: 0o662}
+	ln := open(t, spec)
+	connects(t, ln)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o662 || spec.Name() != "unix:"+path {
+		t.Errorf("%v, %v, named %s", info.Mode(), err, spec.Name())
+	}
+	if _, err := spec.Open(nil); err == nil || !strings.Contains(err.Error(), "somebody listens on "+path+" already") {
+		t.Errorf("a second one: %v", err)
+	}
+	connects(t, ln)
+	ln.Close()
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the file of a closed listener: %v", err)
+	}
+
+	left := open(t, spec)
+	left.Own(false)
+	left.Close()
+	connects(t, open(t, spec))
+
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Spec{Unix: file, Mode: 0o600}).Open(nil); err == nil || !strings.Contains(err.Error(), "is no socket; remove it, or listen elsewhere") {
+		t.Errorf("a file: %v", err)
+	}
+	if data, err := os.ReadFile(file); string(data) != "precious" {
+		t.Errorf("%q, %v", data, err)
+	}
+	absent := Spec{Unix: filepath.Join(t.TempDir(), "absent", "a.sock"), Mode: 0o600}
+	if _, err := absent.Open(nil); err == nil {
+		t.Error("a socket in a folder that does not exist")
+	}
+}
+
+// TestReusePort: two may listen at one port if both say so.
+func TestReusePort(t *testing.T) {
+	for _, family := range []string{"127.0.0.1:0", "[::1]:0"} {
+		first := open(t, Spec{TCP: family, ReusePort: true})
+		same := first.Addr().String()
+		open(t, Spec{TCP: same, ReusePort: true})
+		if _, err := (Spec{TCP: same}).Open(nil); err == nil {
+			t.Errorf("%s: somebody else can listen too", family)
+		}
+	}
+	alone := open(t, Spec{TCP: "127.0.0.1:0"})
+	connects(t, alone)
+	if _, err := (Spec{TCP: alone.Addr().String(), ReusePort: true}).Open(nil); err == nil {
+		t.Error("a port that is not shared")
+	}
+}
