@@ -316,7 +316,7 @@ func (c *card) besideCore(ctx context.Context) error {
 		}
 		o := kernels.Options{Table: c.table(op, k.N)}
 		probes = append(probes, core("one core", onCore[op][0]), core("one core, in batches", onCore[op][1]),
-			probe{row("GPU, host to host"), func() ([]float64, error) {
+			probe{row(hostToHost), func() ([]float64, error) {
 				rate, err := c.EndToEnd(k, c.plan.total, bench.EndToEndOptions{Options: o, Chunk: c.plan.chunk, Rings: slices.Max(c.plan.rings)})
 				return []float64{rate / 1e6}, err
 			}},
