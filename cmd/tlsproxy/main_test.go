@@ -206,7 +206,7 @@ acme: {names: [a.example, b.example], agree_terms: true}
 backends: {urls: ['http://127.0.0.1:1', 'http://127.0.0.1:2'], balance: least_connections, health: {check: http}}
 tls: {groups: [X25519MLKEM768, X25519], client_auth: {mode: request, ca: cert.pem}}
 pools:
-  api: {urls: https://127.0.0.1:3, protocol: h2, tls: {groups: [X25519]}}
+  api: {urls: https://127.0.0.1:3, protocol: h2, tls: {groups: [X25519], cert: cert.pem, key: key.pem}}
   db: {urls: 'tcp://127.0.0.1:4'}
 hosts:
   - {names: [a.example, '*.a.example'], routes: [{path: /api/, pool: api}]}
@@ -223,7 +223,7 @@ hosts:
 # hosts[1]: b.example: passthrough to pool db
 # unknown_host: http to pool default`+policy+`
 # backends: http://127.0.0.1:1 http://127.0.0.1:2, least_connections, http1, health check http
-# pools.api: https://127.0.0.1:3, round_robin, h2, no health check, groups X25519
+# pools.api: https://127.0.0.1:3, round_robin, h2, no health check, groups X25519, a certificate valid until TIME
 # pools.db: tcp://127.0.0.1:4, round_robin, no health check
 `, "\n")
 	status, out, errText := tlsproxy("check", "-c", file)
@@ -232,8 +232,10 @@ hosts:
 	if status != 0 || !strings.HasPrefix(out, want) {
 		t.Errorf("status %d: %s\n%s\nwant\n%s", status, errText, out, want)
 	}
-	if want := "tlsproxy: warning: pools.api.tls.groups names no post-quantum group"; !strings.Contains(errText, want) {
-		t.Errorf("no %q in %s", want, errText)
+	for _, want := range []string{"pools.api.tls.groups names no post-quantum group", "pools.api.tls.cert expires soon, at 20"} {
+		if !strings.Contains(errText, "tlsproxy: warning: "+want) {
+			t.Errorf("no %q in %s", want, errText)
+		}
 	}
 	file = files(t, selfSigned(t), "backends: {urls: http://127.0.0.1:1}\nunknown_host: refuse\nhosts: [{names: [localhost]}]\n")
 	if _, out, _ := tlsproxy("check", "-c", file); !strings.Contains(out, "\n# unknown_host: refused\n") {

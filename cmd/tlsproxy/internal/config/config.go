@@ -28,6 +28,7 @@ type Config struct {
 	Limits       Limits          `yaml:"limits"`
 	Log          Log             `yaml:"log"`
 	Admin        Admin           `yaml:"admin" reload:"restart"`
+	Tracing      Tracing         `yaml:"tracing" reload:"restart"`
 	Provider     Provider        `yaml:"provider" reload:"restart"`
 
 	file      string
@@ -290,6 +291,7 @@ func Default() *Config {
 			Level:             LevelInfo,
 			FailuresPerSecond: 10,
 		},
+		Tracing: defaultTracing(),
 		Provider: Provider{
 			KeyPool: defaultKeyPool,
 			Engine:  EngineCPU,
@@ -387,6 +389,8 @@ func (c *Config) resolvePaths() {
 	if len(c.ACME.Names) > 0 {
 		resolve(&c.ACME.Storage)
 	}
+	resolve(&c.Tracing.CA)
+	resolve(&c.Tracing.Headers)
 	resolve(&c.TLS.ClientAuth.CA)
 	resolve(&c.TLS.Tickets.Secrets)
 	resolve(&c.TLS.Tickets.Store.Password)

@@ -37,6 +37,8 @@ type conn struct {
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
 
 	keyExchange groups.KeyExchange // with a group of ours; set within the handshake
+	exchanged   time.Duration      // from accept to the end of that
+	traced      atomic.Bool        // a request over it has come, to whose trace the handshake belongs
 	handshook   time.Duration      // how long the handshake took, once it is done
 
 	host         *routing.Host // found by the ClientHello; nil before that
@@ -76,7 +78,7 @@ func (c *conn) handshakeDeadline() time.Time {
 func (c *conn) sawHello(hello *tls.ClientHelloInfo) { c.hello.Store(hello) }
 
 func (c *conn) sawKeyExchange(e groups.KeyExchange) {
-	c.keyExchange = e
+	c.keyExchange, c.exchanged = e, time.Since(c.accepted)
 	if e.Fault {
 		c.atFault.Store(true)
 	}

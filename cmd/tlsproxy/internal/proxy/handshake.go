@@ -109,6 +109,7 @@ func (s *Server) handshakeFailed(c *conn, state tls.ConnectionState, err error) 
 		return // closed by us
 	}
 	s.observer.ObserveHandshake(f.event())
+	f.trace(s.tracer)
 	s.limiters.handshakes.Log(f.level(), "TLS handshake failed", f.attrs)
 }
 

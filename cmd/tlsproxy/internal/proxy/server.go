@@ -21,6 +21,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 )
 
 // Issuer has certificates that are issued as they are needed. Its methods are
@@ -35,7 +36,7 @@ type Issuer interface {
 	Challenge(*tls.ClientHelloInfo) *tls.Config
 }
 
-// Options configure a Server. All but Tickets, Issuer, Sign, Logger and Observer are
+// Options configure a Server. All but Tickets, Issuer, Sign, Logger, Observer and Tracer are
 // required, and ClientCAs where the configuration names some.
 type Options struct {
 	Config       *config.Config
@@ -47,8 +48,9 @@ type Options struct {
 	// that signs in another way.
 	Sign     func(*tls.Certificate) *tls.Certificate
 	Hosts    *routing.Table
-	Logger   *slog.Logger // nil: slog.Default()
-	Observer Observer     // nil: nobody
+	Logger   *slog.Logger    // nil: slog.Default()
+	Observer Observer        // nil: nobody
+	Tracer   *tracing.Tracer // nil: nothing is traced
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called
@@ -58,6 +60,7 @@ type Server struct {
 	log      *slog.Logger
 	limiters limiters
 	observer Observer
+	tracer   *tracing.Tracer // nil: none
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
@@ -118,6 +121,7 @@ func New(o Options) *Server {
 			server:     limiter("HTTP server errors"),
 		},
 		observer:  o.Observer,
+		tracer:    o.Tracer,
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},

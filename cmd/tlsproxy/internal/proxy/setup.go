@@ -34,8 +34,8 @@ func newSetup(s *Server, o Options) *setup {
 	return n
 }
 
-// Update makes o what the Server goes by from now on, but for its Logger and
-// Observer and for what the configuration marks as taking effect at a restart.
+// Update makes o what the Server goes by from now on, but for its Logger,
+// Observer and Tracer and for what the configuration marks as taking effect at a restart.
 // Connections stay open: their next requests are answered as o says, with 421 if
 // their hosts now demand something else of clients; what is under way ends as it
 // began.

@@ -124,6 +124,9 @@ func (p *Plan) Pools() []string {
 		if towardsTLS(pool) {
 			line += ", groups " + strings.Join(groups.Names(pool.TLS.CurveIDs()), " ")
 		}
+		if leaf := p.poolCertificate(name); leaf != nil {
+			line += ", a certificate valid until " + leaf.NotAfter.Format(time.RFC3339)
+		}
 		all = append(all, line)
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
@@ -35,6 +36,7 @@ type Plan struct {
 	clients     map[string]*certificates.Authorities // by their files
 	directoryCA *x509.CertPool                       // of the ACME authority; nil: the system's
 	tickets     ticketFiles
+	tracing     tracing.Options // but for the Logger; its Endpoint "": nothing is traced
 
 	open map[string]*backend.Pool // once the proxy goes by this Plan
 
@@ -142,6 +144,7 @@ func (p *Plan) readPolicies() (errs config.Errors) {
 		}
 	}
 	errs = append(errs, p.readTickets()...)
+	errs = append(errs, p.readTracing()...)
 	return errs
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -28,7 +29,8 @@ type Service struct {
 	provider  *provider.Provider
 	keys      *signing.Keys // nil: certificates' keys sign by themselves
 	tickets   *ticketKeys
-	issuer    *acme.Manager // nil: none has been needed
+	tracer    *tracing.Tracer // nil: nothing is traced
+	issuer    *acme.Manager   // nil: none has been needed
 	proxy     *proxy.Server
 	listeners []listener
 	operation operation
@@ -68,6 +70,7 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 	if err := s.openProxy(p); err != nil {
 		s.closeTickets()
 		s.closeIssuer()
+		s.closeTracer(time.Now())
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
@@ -81,6 +84,9 @@ func (s *Service) openProxy(p *Plan) error {
 		s.keys = signing.New(s.provider, s.log)
 	}
 	if err := s.openTickets(p); err != nil {
+		return err
+	}
+	if err := s.openTracer(p); err != nil {
 		return err
 	}
 	if err := s.manageNames(p); err != nil {
@@ -130,7 +136,7 @@ func (s *Service) closeIssuer() {
 // options are what the proxy is told of a Plan.
 func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
 	hosts, err := routing.New(p.Config, pools)
-	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics, Tracer: s.tracer}
 	if p.Config.TLS.Tickets.Enabled {
 		o.Tickets = s.tickets.Keys
 	}
@@ -253,7 +259,9 @@ func (s *Service) drain(cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	start := time.Now()
-	if err := s.proxy.Shutdown(ctx); err != nil {
+	err := s.proxy.Shutdown(ctx)
+	s.closeTracer(start.Add(within))
+	if err != nil {
 		s.log.Warn("drained", "err", err)
 		return
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/tlsext"
 )
 
 // Serving from a file is tested with the program.
@@ -149,6 +150,7 @@ func TestWarnings(t *testing.T) {
 		{-year, -time.Hour, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) expired at "},
 		{time.Hour, year, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) is not valid before "},
 		{-year, time.Hour, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1, "certificates[0] (only.a.common.name) expires soon, at "},
+		{-year, year, []tls.CurveID{tlsext.X25519CTRUPrime761, tls.X25519}, 1, "tls.groups leaves out X25519MLKEM768, "},
 		{-year, year, []tls.CurveID{tls.X25519}, 1, "tls.groups names no post-quantum group; "},
 		{-year, year, []tls.CurveID{tls.X25519MLKEM768}, 1, "tls.groups names no classical group; "},
 		{-year, year, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 1 << 30, "limits.connections and limits.requests can take "},

@@ -3,6 +3,7 @@ package service
 import (
 	"crypto/fips140"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ func (p *Plan) Warnings() []string {
 	all = append(all, p.hostWarnings()...)
 	all = append(all, p.signingWarnings()...)
 	all = append(all, unusedPools(p.Config)...)
-	all = append(all, poolWarnings(p.Config)...)
+	all = append(all, p.poolWarnings(time.Now())...)
 	all = append(all, offWarnings(p.Config.Timeouts)...)
 	return append(all, descriptorWarning(p.Config.Limits)...)
 }
@@ -36,8 +37,11 @@ func groupWarnings(path string, ids []tls.CurveID) (all []string) {
 	if out, _ := groups.Unavailable(ids); len(out) > 0 {
 		all = append(all, fmt.Sprintf("%s: %s: not available in FIPS 140 mode, in which this process runs, and left out", path, strings.Join(groups.Names(out), ", ")))
 	}
-	if !slices.ContainsFunc(ids, groups.PostQuantum) {
+	switch {
+	case !slices.ContainsFunc(ids, groups.PostQuantum):
 		all = append(all, path+" names no post-quantum group; recorded connections can be read once there is a quantum computer")
+	case !slices.Contains(ids, tls.X25519MLKEM768) && slices.ContainsFunc(ids, groups.Classical):
+		all = append(all, path+" leaves out X25519MLKEM768, the post-quantum group that browsers have; they get a classical one")
 	}
 	if !slices.ContainsFunc(ids, groups.Classical) {
 		all = append(all, path+" names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
@@ -69,19 +73,32 @@ func (p *Plan) hostWarnings() (all []string) {
 	return all
 }
 
-// towardsTLS says whether a pool has backends that are spoken to in TLS.
-func towardsTLS(pool config.Pool) bool {
-	return slices.ContainsFunc(pool.URLs, func(u config.URL) bool { return u.Scheme == "https" || u.Scheme == "tls" })
-}
-
-// poolWarnings are about the groups towards backends.
-func poolWarnings(c *config.Config) (all []string) {
-	for _, name := range c.PoolNames() {
-		if pool, _ := c.PoolByName(name); towardsTLS(pool) && !slices.ContainsFunc(pool.TLS.CurveIDs(), groups.PostQuantum) {
-			all = append(all, config.PoolPath(name)+".tls.groups names no post-quantum group; recorded connections can be read once there is a quantum computer")
+// poolWarnings are about the groups towards backends, and the certificates for them.
+func (p *Plan) poolWarnings(now time.Time) (all []string) {
+	for _, name := range p.Config.PoolNames() {
+		pool, _ := p.Config.PoolByName(name)
+		path := config.PoolPath(name) + ".tls."
+		if towardsTLS(pool) && !slices.ContainsFunc(pool.TLS.CurveIDs(), groups.PostQuantum) {
+			all = append(all, path+"groups names no post-quantum group; recorded connections can be read once there is a quantum computer")
+		}
+		if leaf := p.poolCertificate(name); leaf != nil {
+			for _, problem := range problemsOf(&certificates.Info{NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}, now) {
+				all = append(all, path+"cert "+problem)
+			}
 		}
 	}
 	return all
+}
+
+// towardsTLS says whether a pool has backends that are spoken to in TLS.
+func towardsTLS(pool config.Pool) bool { return slices.ContainsFunc(pool.URLs, config.URL.Secure) }
+
+// poolCertificate is what backends of a pool are shown; nil: nothing.
+func (p *Plan) poolCertificate(name string) *x509.Certificate {
+	if policy := p.pools[name]; policy != nil && len(policy.Certificates) > 0 {
+		return policy.Certificates[0].Leaf
+	}
+	return nil
 }
 
 // offWarnings are about bounds that are off and by default are not.
