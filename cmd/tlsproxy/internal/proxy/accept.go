@@ -27,7 +27,7 @@ func (s *Server) accept(ln net.Listener, trust *proxyprotocol.Trust) error {
 		case err == nil:
 			delay = firstAcceptDelay
 			s.admit(raw, trust)
-		case s.isDraining():
+		case s.leaving.Load() || s.isDraining():
 			return ErrClosed
 		case passes(err):
 			s.log.Error("accepting failed; trying again", "listener", ln.Addr().String(), "err", err, "in", delay)

@@ -77,7 +77,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { traced(r) }()
 	defer func() {
-		s.observer.ObserveRequest(RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written})
+		event := RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written}
+		if x.trace.Recording() {
+			event.TraceID = x.trace.ID()
+		}
+		s.observer.ObserveRequest(event)
 	}()
 	defer x.finish()
 	if over {

@@ -69,9 +69,13 @@ type Server struct {
 
 	received, sent atomic.Uint64 // bytes, from and to clients
 
+	leaving   atomic.Bool    // connections end with their next answer
+	accepting sync.WaitGroup // Serve, for each listener
+
 	working sync.WaitGroup // handshakes and requests, tunnels included
 
 	mu        sync.Mutex
+	left      bool // nobody accepts any more
 	draining  bool // no new connections
 	cutting   bool // no new requests either
 	listeners map[net.Listener]struct{}
@@ -79,7 +83,7 @@ type Server struct {
 	books     books
 	requests  int
 	settled   chan struct{} // closed when draining and no handshake is left
-	empty     chan struct{} // closed when draining and no connection is left
+	empty     chan struct{} // closed when there are no new connections and none is left
 	stats     Stats
 }
 
@@ -207,10 +211,11 @@ func (s *Server) ServeBehind(ln net.Listener, trust *proxyprotocol.Trust) error 
 func (s *Server) track(ln net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining {
+	if s.draining || s.leaving.Load() {
 		return false
 	}
 	s.listeners[ln] = struct{}{}
+	s.accepting.Add(1)
 	return true
 }
 
@@ -219,6 +224,7 @@ func (s *Server) untrack(ln net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listeners, ln)
+	s.accepting.Done()
 }
 
 // Shutdown stops accepting, lets handshakes, requests and upgraded connections
@@ -322,15 +328,12 @@ func (s *Server) cutConnections() int {
 	return len(left)
 }
 
-// noteProgress tells Shutdown how far the draining got; s.mu is held.
+// noteProgress tells Leave and Shutdown how far the draining got; s.mu is held.
 func (s *Server) noteProgress() {
-	if !s.draining {
-		return
-	}
-	if s.books.handshaking == 0 {
+	if s.draining && s.books.handshaking == 0 {
 		closeOnce(s.settled)
 	}
-	if len(s.conns) == 0 {
+	if (s.draining || s.left) && len(s.conns) == 0 {
 		closeOnce(s.empty)
 	}
 }

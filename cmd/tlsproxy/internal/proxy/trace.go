@@ -28,6 +28,7 @@ func (x *exchange) begin(ctx context.Context, r *http.Request) (traced context.C
 	if t == nil {
 		return ctx, untraced
 	}
+	x.trace = t
 	ctx = backend.WithTracer(ctx, t)
 	c := connOf(r.Context())
 	first := c.traced.CompareAndSwap(false, true)

@@ -13,6 +13,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/upgrade"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
@@ -28,6 +29,8 @@ type Plan struct {
 	// Sockets are what the process was given to listen on; nil: nothing. Start takes
 	// those that the configuration names, and closes the others.
 	Sockets *sockets.Given
+	// Predecessor is the process whose place this one takes; nil: nobody's.
+	Predecessor *upgrade.Predecessor
 
 	store       *certificates.Store
 	sources     []named                              // that store was read from

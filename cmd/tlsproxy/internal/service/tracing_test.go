@@ -125,7 +125,7 @@ const foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // TestTraceOfRequests: the handshake belongs to the first request over a connection,
 // each try at a backend is there, and all of it has arrived when the proxy has ended.
 func TestTraceOfRequests(t *testing.T) {
-	e := traceEdge(t, "ratio: 1", "backends: {urls: ['http://DEAD', 'BACK']}\nhosts: [{names: a.example, pool: default, routes: [{path: /x/, pool: default}]}]\n")
+	e := traceEdge(t, "ratio: 1", "backends: {urls: ['http://DEAD', 'BACK']}\nhosts: [{names: a.example, pool: default, routes: [{path: /x/, pool: default}]}]\nlog: {requests: true}\n")
 	e.request(2, http.Header{"Traceparent": {foreign}, "Tracestate": {"theirs=1"}})
 	e.stop()
 	spans := e.receiver.Spans()
@@ -145,6 +145,22 @@ func TestTraceOfRequests(t *testing.T) {
 		t.Errorf("%v", first.Attributes)
 	}
 	answered := map[string]string{} // traces, by what the backend was told
+	for _, s := range requests {
+		e.log.Find("msg=request .*trace_id=" + s.Trace)
+	}
+	families, err := e.operation.metrics.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exemplars := ""
+	for _, f := range families {
+		if f.GetName() == "tlsproxy_request_duration_seconds" {
+			exemplars = f.String()
+		}
+	}
+	if !strings.Contains(exemplars, first.Trace) && !strings.Contains(exemplars, second.Trace) {
+		t.Errorf("no exemplar in %s", exemplars)
+	}
 	failed := 0
 	for _, s := range tries {
 		if s.Attributes["error.type"] != "" {

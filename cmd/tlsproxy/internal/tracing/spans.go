@@ -78,6 +78,14 @@ func (t *Tracer) Request(r *http.Request) *Request {
 // Recording reports whether the request is sampled, so that End is to be called.
 func (q *Request) Recording() bool { return q != nil && q.span.IsRecording() }
 
+// ID is the trace's, in hexadecimal; "" for nil.
+func (q *Request) ID() string {
+	if q == nil {
+		return ""
+	}
+	return q.span.SpanContext().TraceID().String()
+}
+
 // Try begins a try at a backend, which is told of it in the header, in place of what
 // the client said. What it returns ends the try, with the status of the answer or with
 // the error. It implements backend.Tracer.
