@@ -39,7 +39,7 @@ a configuration file says, which tlsproxy.yaml(5) describes; tlsproxy check says
 The groups of CTRU-Prime are there if the program was built with gotls, which tlsproxy version tells.`,
 	ExitStatus: []manual.Entry{
 		{Name: "0", Text: "All went well: for run, it was told to end, and drained."},
-		{Name: "1", Text: "It failed, and standard error says why: a configuration with a mistake, an address that is taken, a handshake of bench or demo that failed."},
+		{Name: "1", Text: "It failed, and standard error says why: a configuration with a mistake, an address that is taken, a handshake of bench or demo, or a measurement of report, that failed."},
 		{Name: "2", Text: "The command line is not understood."},
 	},
 	Signals: []manual.Entry{
