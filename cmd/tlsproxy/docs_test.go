@@ -139,12 +139,19 @@ func supplyFile(t *testing.T, key, name, folder string) {
 	case "secrets", "password_file":
 		secret := make([]byte, 32)
 		rand.Read(secret)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(base64.StdEncoding.EncodeToString(secret)+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, name, base64.StdEncoding.EncodeToString(secret)+"\n")
+	case "headers_file":
+		write(t, name, "Authorization: Bearer x\n")
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

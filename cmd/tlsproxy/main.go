@@ -73,7 +73,7 @@ func newParser(options ...kong.Option) *kong.Kong {
 	parser, err := kong.New(new(commands), append(options, kong.Name("tlsproxy"),
 		kong.Description("A TLS-terminating reverse proxy with a post-quantum key exchange of its own."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"report_parts": strings.Join(report.Parts(), ",")})...)
+		kong.Vars{"report_parts": strings.Join(report.Parts(), ", ")})...)
 	if err != nil {
 		panic("tlsproxy: " + err.Error()) // the struct commands is at fault
 	}

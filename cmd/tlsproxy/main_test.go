@@ -157,7 +157,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{[]string{"--help"}, 0, "Usage: tlsproxy <command>", ""},
 		{[]string{"run", "--help"}, 0, "-c, --config=FILE", ""},
-		{[]string{}, exitUsage, "", "tlsproxy: expected one of \"run\", \"check\", \"demo\", \"bench\", \"version\", ...; see tlsproxy --help\n"},
+		{[]string{}, exitUsage, "", "tlsproxy: expected one of \"run\", \"check\", \"demo\", \"bench\", \"report\", ...; see tlsproxy --help\n"},
 		{[]string{"run"}, exitUsage, "", "tlsproxy: missing flags: --config=FILE; see tlsproxy --help\n"},
 		{[]string{"rnu"}, exitUsage, "", "tlsproxy: unexpected argument rnu, did you mean \"run\"?; see tlsproxy --help\n"},
 		{[]string{"demo", "--groups", "X25519,X2551"}, exitUsage, "", `tlsproxy: --groups: unknown group "X2551"; did you mean "X25519"?; see tlsproxy --help` + "\n"},

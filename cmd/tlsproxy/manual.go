@@ -39,12 +39,13 @@ a configuration file says, which tlsproxy.yaml(5) describes; tlsproxy check says
 The groups of CTRU-Prime are there if the program was built with gotls, which tlsproxy version tells.`,
 	ExitStatus: []manual.Entry{
 		{Name: "0", Text: "All went well: for run, it was told to end, and drained."},
-		{Name: "1", Text: "It failed, and standard error says why: a configuration with a mistake, an address that is taken, a handshake of bench or demo that failed."},
+		{Name: "1", Text: "It failed, and standard error says why: a configuration with a mistake, an address that is taken, a handshake of bench or demo, or a measurement of report, that failed."},
 		{Name: "2", Text: "The command line is not understood."},
 	},
 	Signals: []manual.Entry{
 		{Name: "SIGTERM, SIGINT", Text: "run drains: it accepts no more connections, and what is under way ends within timeouts.drain. A second one ends the process at once."},
 		{Name: "SIGHUP", Text: "run reads its configuration again, and all that the file names. Connections stay open. What is faulty changes nothing; the log tells."},
+		{Name: "SIGUSR2", Text: "run starts its program anew, as it is on disk by now, hands its sockets over and ends as with SIGTERM, but without a lost connection. If the new process does not serve this one goes on; the log tells."},
 	},
 	Environment: []manual.Entry{
 		{Name: "GOGC, GOMEMLIMIT, GOMAXPROCS", Text: "As for any program in Go. Without the first two garbage is collected from 16 MB on."},

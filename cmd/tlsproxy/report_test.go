@@ -68,6 +68,7 @@ func TestReport(t *testing.T) {
 			checkTable(t, page, markdown, &s, &table)
 		}
 	}
+	checkTags(t, text)
 	checkPage(t, page)
 	checkFolder(t, folder, markdown)
 }
@@ -180,6 +181,32 @@ func shown(values []float64) string {
 		digits++
 	}
 	return fmt.Sprintf("%.*f", digits, median)
+}
+
+// checkTags: every element is closed in its place.
+func checkTags(t *testing.T, text string) {
+	t.Helper()
+	void := []string{"meta", "br"}
+	var open []string
+	for z := html.NewTokenizer(strings.NewReader(text)); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			if z.Err() != io.EOF || len(open) > 0 {
+				t.Errorf("%v, %v are open", z.Err(), open)
+			}
+			return
+		case html.StartTagToken:
+			if name, _ := z.TagName(); !slices.Contains(void, string(name)) {
+				open = append(open, string(name))
+			}
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			if len(open) == 0 || open[len(open)-1] != string(name) {
+				t.Fatalf("</%s> where %v are open", name, open)
+			}
+			open = open[:len(open)-1]
+		}
+	}
 }
 
 // checkPage: nothing comes from elsewhere, every drawing has a title, every table heads and rows that say what they are.

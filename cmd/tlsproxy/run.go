@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"syscall"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/upgrade"
 )
 
 // configFlag is how the commands that read a configuration are told which.
@@ -26,16 +26,21 @@ type runCommand struct{ configFlag }
 
 // Run serves until ctx is done.
 func (c *runCommand) Run(ctx context.Context, s streams) error {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, service.Signals()...)
+	defer signal.Stop(signals)
+	before, given, err := upgrade.Inherit()
+	if err == nil && before == nil {
+		given, err = sockets.FromSystemd()
+	}
+	if err != nil {
+		return err
+	}
 	plan, err := c.plan()
 	if err != nil {
 		return err
 	}
-	if plan.Sockets, err = sockets.FromSystemd(); err != nil {
-		return err
-	}
+	plan.Sockets, plan.Predecessor = given, before
 	logger, level := logging.New(s.err, plan.Config.Log)
 	plan.Level = level
 	for _, w := range plan.Warnings() {
@@ -46,7 +51,7 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return started.Run(ctx, hangups)
+	return started.Run(ctx, signals)
 }
 
 type checkCommand struct{ configFlag }

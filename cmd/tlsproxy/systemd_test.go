@@ -101,7 +101,7 @@ func TestSystemdSockets(t *testing.T) {
 	datagrams.Env = append(datagrams.Env, "LISTEN_FDS=1")
 	errText.Reset()
 	datagrams.Stderr = &errText
-	if err := datagrams.Run(); err == nil || !strings.Contains(errText.String(), `sockets: "https" of systemd's sockets: `) {
+	if err := datagrams.Run(); err == nil || !strings.Contains(errText.String(), `sockets: of those that systemd has opened, "https" cannot be listened on: `) {
 		t.Errorf("%v: %s", err, &errText)
 	}
 }

@@ -386,7 +386,12 @@ func Number(v float64) string {
 
 // tick writes a number of an axis: as short as it is.
 func tick(v float64) string {
-	if math.Abs(v) >= 1000 {
+	switch size := math.Abs(v); {
+	case size >= 1e6:
+		return fmt.Sprintf("%.3gM", v/1e6)
+	case size >= 1e5:
+		return fmt.Sprintf("%.3gk", v/1e3)
+	case size >= 1e3:
 		return thousands(fmt.Sprintf("%.0f", v))
 	}
 	return fmt.Sprintf("%.3g", v)

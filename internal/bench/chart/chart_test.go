@@ -85,6 +85,14 @@ func TestPlacesAreThinnedOut(t *testing.T) {
 	}
 }
 
+func TestTick(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.01: "0.01", 0.75: "0.75", 65536: "65,536", 100_000: "100k", 262_144: "262k", 1e6: "1M"} {
+		if got := tick(v); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 1: "1", 0.5: "0.500", 12.345: "12.3", 1234.5: "1,234", 65536: "65,536", 0.01234: "0.0123", 2.5: "2.50", 10: "10", 1e7: "10,000,000", -1500: "-1,500", 999.9: "1,000", 99.96: "100", 0.9996: "1.00", 9.999: "10.0", 0.1: "0.100", 0.001: "0.00100", 1000: "1,000"} {
 		if got := Number(v); got != want {

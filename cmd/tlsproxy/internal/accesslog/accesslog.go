@@ -100,6 +100,7 @@ type Request struct {
 	// Answered is the time from when the pool was asked to the header of the answer,
 	// or to the error in its place; 0: no pool was asked.
 	Answered time.Duration
+	TraceID  string // "": nothing is traced
 }
 
 // Identify are the fields that tell which request it was, for other lines about it too.
@@ -128,6 +129,7 @@ func (r *Request) Log(log *slog.Logger, level slog.Level) {
 	if r.Answered > 0 {
 		attrs = append(attrs, slog.Duration("backend_duration", r.Answered))
 	}
+	attrs = appendText(attrs, "trace_id", r.TraceID)
 	attrs = appendText(attrs, "sni", logging.Peer(r.Client.SNI, MaxName))
 	log.LogAttrs(context.Background(), level, "request", append(attrs, r.Client.tls()...)...)
 }

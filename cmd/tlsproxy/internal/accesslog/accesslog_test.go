@@ -33,7 +33,7 @@ func fullClient(text string) Client {
 
 func fullRequest(text string) *Request {
 	return &Request{Client: fullClient(text), Proto: "HTTP/2.0", Method: text, Host: text, Path: text, Status: 200, Received: 1, Sent: 2,
-		Duration: time.Second, Route: "/api/", Pool: "api", Backend: "10.0.0.1:80", Answered: time.Millisecond}
+		Duration: time.Second, Route: "/api/", Pool: "api", Backend: "10.0.0.1:80", Answered: time.Millisecond, TraceID: "0af7651916cd43dd8448eb211c80319c"}
 }
 
 func fullConnection(text string) *Connection {

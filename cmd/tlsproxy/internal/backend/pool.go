@@ -196,7 +196,9 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		var response *http.Response
 		var what outcome
-		if response, what, err = p.try(b, r, body); err == nil {
+		out, ended := b.traced(r, len(tried)-1)
+		response, what, err = p.try(b, out, body)
+		if ended(response, err); err == nil {
 			return response, nil
 		}
 		if len(tried) > p.options.Retries || !p.mayRepeat(r, body, what) {

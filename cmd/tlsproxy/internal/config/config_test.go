@@ -36,7 +36,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate key", "listen: a:1\nlisten: b:1\n",
 			`2:1: mapping key "listen" already defined at [1:1]`},
 		{"merge key", smallest + "<<: {a: b}\n",
-			`3:1: unknown key "<<"; valid are listen, certificates, acme, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, provider`},
+			`3:1: unknown key "<<"; valid are listen, certificates, acme, tls, backends, pools, hosts, unknown_host, headers, reload, timeouts, limits, log, admin, tracing, provider`},
 		{"anchor", "listen: &here localhost:1\n" + smallest,
 			`1:9: anchors and aliases are not supported; write the value out`},
 		{"tag", "listen: !!str localhost:1\n" + smallest,
@@ -307,6 +307,17 @@ func TestErrors(t *testing.T) {
 			`3:28: provider.gpu.capacity: 0 is outside 1 to 65536`},
 		{"key pool", smallest + "provider: {key_pool: 65537}\n",
 			`3:22: provider.key_pool: 65537 is outside 0 to 65536`},
+		{"traces to nowhere", smallest + "tracing: {endpoint: 'localhost:4318'}\n",
+			`3:21: tracing.endpoint: "localhost:4318" is not the URL of a receiver of OTLP over HTTP; write one such as http://localhost:4318/v1/traces`},
+		{"traces without an end", smallest + "tracing: {ratio: 1}\n",
+			`3:10: tracing does nothing without its key endpoint; add one such as http://localhost:4318/v1/traces`},
+		{"more than all traces", smallest + "tracing: {endpoint: 'http://t', ratio: 10%}\n",
+			`3:40: tracing.ratio: "10%" is not a share; write a number from 0 to 1, such as 0.01`},
+		{"traces' trust", smallest + "tracing: {endpoint: 'http://t', trust: [10.1.0.0/8, here]}\n",
+			`3:41: tracing.trust[0]: "10.1.0.0/8" has bits behind its length; the network is 10.0.0.0/8` + "\n" +
+				`3:53: tracing.trust[1]: "here" is not a network; write one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1, or unix`},
+		{"traces' authority", smallest + "tracing: {endpoint: 'http://t', ca: x.pem}\n",
+			`3:37: tracing.ca needs an endpoint that begins with https://`},
 		{"all at once", "listne: x\ntls:\n  min_version: 9\n  groups: [X]\nbackends: {urls: 'ftp://b'}\ncertificates: [{key: a}]\n",
 			`1:1: unknown key "listne"; did you mean "listen"?` + "\n" +
 				`3:16: tls.min_version: "9" is not a version of TLS that is served; write 1.2 or 1.3` + "\n" +
@@ -436,9 +447,10 @@ reload: {poll: 3s, every: 4h, configuration: true}
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s, lifetime: 28m,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
 limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes_per_source: 9, handshake_rate_per_source: 24, handshake_burst_per_source: 25,
-  sources: 26, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
+  sources: 26, key_exchanges: 29, key_exchange_wait: 30ms, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
+tracing: {endpoint: 'https://otel.example', ca: /t/ca.pem, headers_file: /t/headers, service: edge, ratio: 0.25, trust: [10.0.0.0/8, '::1', '::ffff:192.0.2.1', unix], queue: 28}
 provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
 `
 	want := `listen:
@@ -641,6 +653,8 @@ limits:
   handshake_rate_per_source: 24
   handshake_burst_per_source: 25
   sources: 26
+  key_exchanges: 29
+  key_exchange_wait: 30ms
   requests: 13
   streams: 14
   url_bytes: 2KiB
@@ -655,6 +669,18 @@ admin:
   listen:
   - localhost:9001
   - "[::1]:9002"
+tracing:
+  endpoint: https://otel.example/v1/traces
+  ca: /t/ca.pem
+  headers_file: /t/headers
+  service: edge
+  ratio: "0.25"
+  trust:
+  - 10.0.0.0/8
+  - ::1/128
+  - 192.0.2.1/32
+  - unix
+  queue: 28
 provider:
   key_pool: 17
   engine: auto

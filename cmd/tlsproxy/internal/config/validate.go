@@ -27,6 +27,7 @@ func (c *Config) validate(found Errors) Errors {
 	v.pools()
 	v.hosts()
 	v.policies()
+	v.tracing()
 	for _, interval := range []struct {
 		key string
 		of  Duration

@@ -121,7 +121,8 @@ func Unavailable(ids []tls.CurveID) ([]tls.CurveID, error) {
 
 // KeyExchange tells of a key exchange with one of our groups.
 type KeyExchange struct {
-	Fault        bool          // it failed by our own doing
+	Fault        bool // it failed by our own doing
+	Duration     time.Duration
 	Queue, Batch time.Duration // as in provider.Timing
 }
 
@@ -132,8 +133,8 @@ func WithObserver(ctx context.Context, f func(KeyExchange)) context.Context {
 	return tlsext.WithObserver(ctx, func(e tlsext.Event) {
 		var peer *provider.PeerError
 		f(KeyExchange{
-			Fault: e.Err != nil && !errors.As(e.Err, &peer) && ctx.Err() == nil,
-			Queue: e.Timing.Queue, Batch: e.Timing.Batch,
+			Fault:    e.Err != nil && !errors.As(e.Err, &peer) && ctx.Err() == nil,
+			Duration: e.Duration, Queue: e.Timing.Queue, Batch: e.Timing.Batch,
 		})
 	})
 }

@@ -118,6 +118,15 @@ func (m *Metrics) ObserveHandshake(e proxy.HandshakeEvent) {
 	m.handshakeDuration.WithLabelValues(group, resumed).Observe(e.Duration.Seconds())
 }
 
+// observe adds a value, with the trace that it is from as an exemplar if there is one.
+func observe(o prometheus.Observer, value float64, traceID string) {
+	if traceID == "" {
+		o.Observe(value)
+		return
+	}
+	o.(prometheus.ExemplarObserver).ObserveWithExemplar(value, prometheus.Labels{"trace_id": traceID})
+}
+
 // alertLabel is an alert's name with underscores, as RFC 8446 writes it. A client
 // can send any of 256: those that crypto/tls has no name for are one.
 func alertLabel(name string) string {
@@ -151,7 +160,7 @@ func (m *Metrics) ObserveRequest(e proxy.RequestEvent) {
 	}
 	m.requests.WithLabelValues(protocol, class).Inc()
 	if e.Status != 101 {
-		m.requestDuration.WithLabelValues(protocol).Observe(e.Duration.Seconds())
+		observe(m.requestDuration.WithLabelValues(protocol), e.Duration.Seconds(), e.TraceID)
 		m.responseBytes.Add(float64(e.Bytes))
 	}
 }

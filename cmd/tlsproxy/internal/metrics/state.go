@@ -10,6 +10,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 	"github.com/ctrutls/ctrutls/internal/histogram"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -25,6 +26,7 @@ type State struct {
 	ReloadFailures uint64
 	ReloadFailing  bool // the latest did, or one before that the latest has not made good
 	Pools          map[string]Pool
+	Tracing        *tracing.Stats // nil: nothing is traced
 }
 
 // Expiry says when a certificate expires.
@@ -62,6 +64,7 @@ var deviceLabels = []string{"device"}
 var (
 	connectionsDesc  = describe("connections", "Clients' connections that are open, those in their handshake included.")
 	handshakingDesc  = describe("handshakes_in_flight", "Clients' connections that are in their handshake.")
+	waitingDesc      = describe("handshakes_waiting", "Those of them that wait for their turn to be computed (limits.key_exchanges).")
 	acceptedDesc     = describe("connections_accepted_total", "Clients' connections that were accepted and not shed.")
 	underwayDesc     = describe("requests_in_flight", "Requests under way, connections in mode tcp or passthrough and upgraded ones included.")
 	receivedDesc     = describe("received_bytes_total", "Bytes from clients, TLS and handshakes included.")
@@ -70,6 +73,7 @@ var (
 	certificatesDesc = describe("certificates", "Certificates that are loaded.")
 	reloadsDesc      = describe("reloads_total", "Times that the configuration, or files that it names, were read again, by outcome: ok, or failed, after which all stays as it was.", "outcome")
 	reloadableDesc   = describe("config_last_reload_successful", "0 from when the configuration, or files that it names, could not be read again until they could; else 1.")
+	spansDesc        = describe("trace_spans_total", "Spans that were sampled and have ended, by what became of them: exported; failed, the receiver could not be reached or refused some of their batch; or dropped, the queue was full. Only with tracing.endpoint.", "outcome")
 	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When certificates expire: of the 20 that expire first, by the first name that each is valid for.", expiryLabels...)
 
 	backendUpDesc       = describe("backend_up", "1 for a backend that takes part, 0 for one that fails its health check or is ejected.", backendLabels...)
@@ -130,6 +134,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	c := collection{out}
 	c.gauge(connectionsDesc, float64(now.Proxy.Open))
 	c.gauge(handshakingDesc, float64(now.Proxy.Handshaking))
+	c.gauge(waitingDesc, float64(now.Proxy.Waiting))
 	c.gauge(underwayDesc, float64(now.Proxy.Underway))
 	c.count(acceptedDesc, now.Proxy.Accepted)
 	c.count(receivedDesc, now.Proxy.Received)
@@ -142,6 +147,11 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	c.expiries(now.Expiries)
 	for name, pool := range now.Pools {
 		c.pool(name, &pool)
+	}
+	if t := now.Tracing; t != nil {
+		c.count(spansDesc, t.Exported, "exported")
+		c.count(spansDesc, t.Failed, "failed")
+		c.count(spansDesc, t.Dropped, "dropped")
 	}
 	c.provider(&now.KeyExchanges)
 }

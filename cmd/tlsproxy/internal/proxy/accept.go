@@ -27,7 +27,7 @@ func (s *Server) accept(ln net.Listener, trust *proxyprotocol.Trust) error {
 		case err == nil:
 			delay = firstAcceptDelay
 			s.admit(raw, trust)
-		case s.isDraining():
+		case s.leaving.Load() || s.isDraining():
 			return ErrClosed
 		case passes(err):
 			s.log.Error("accepting failed; trying again", "listener", ln.Addr().String(), "err", err, "in", delay)
@@ -110,6 +110,8 @@ func (s *Server) enter(c *conn) excess {
 		return excess{"limits.connections", limits.Connections}
 	case s.books.handshaking >= limits.Handshakes:
 		return excess{"limits.handshakes", limits.Handshakes}
+	case c.live.turns.crowded():
+		return c.live.turns.reached()
 	}
 	if c.trust == nil {
 		if over := s.books.takeSource(c.source, limits); over != (excess{}) {

@@ -16,6 +16,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 )
 
 // exchange is one request's http.ResponseWriter and what is noted about it.
@@ -37,7 +38,8 @@ type exchange struct {
 	route    string
 	pool     *backend.Pool // nil: not found yet
 	backend  string
-	answered time.Duration // how long the pool took
+	trace    *tracing.Request // nil: none
+	answered time.Duration    // how long the pool took
 	hijacked bool
 	tunnel   *tunnel            // once hijacked
 	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
@@ -93,6 +95,9 @@ func (x *exchange) WriteHeader(status int) {
 		if x.body != nil && x.http1 && !x.body.read() {
 			x.control.EnableFullDuplex()
 			x.Header().Set("Connection", "close")
+		}
+		if x.server.leaving.Load() {
+			x.Header().Set("Connection", "close") // over HTTP/2 net/http makes GOAWAY of it
 		}
 	}
 	x.ResponseWriter.WriteHeader(status)
@@ -151,7 +156,7 @@ func (x *exchange) errorPage(status int, text string) {
 // record describes the exchange for the log.
 func (x *exchange) record(r *http.Request) *accesslog.Request {
 	record := &accesslog.Request{Client: connOf(r.Context()).client(r.TLS), Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.Path,
-		Status: x.status, Sent: x.written, Duration: time.Since(x.start), Route: x.route, Backend: x.backend, Answered: x.answered}
+		Status: x.status, Sent: x.written, Duration: time.Since(x.start), Route: x.route, Backend: x.backend, Answered: x.answered, TraceID: x.trace.ID()}
 	if x.pool != nil {
 		record.Pool = x.pool.Name()
 	}

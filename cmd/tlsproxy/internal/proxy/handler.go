@@ -66,7 +66,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.endRequest()
 	defer h.panicked(r)
 	x := newExchange(s, h.live.timeouts, w, r)
-	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	ctx, traced := x.begin(context.WithValue(r.Context(), exchangeKey{}, x), r)
 	if _, ok := r.Header["Upgrade"]; ok {
 		ctx, x.cancel = context.WithCancel(ctx)
 		defer x.cancel()
@@ -75,8 +75,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if level, ok := s.accessLevel(); ok {
 		defer func() { x.record(r).Log(s.log, level) }()
 	}
+	defer func() { traced(r) }()
 	defer func() {
-		s.observer.ObserveRequest(RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written})
+		event := RequestEvent{Protocol: r.Proto, Status: x.status, Duration: time.Since(x.start), Bytes: x.written}
+		if x.trace.Recording() {
+			event.TraceID = x.trace.ID()
+		}
+		s.observer.ObserveRequest(event)
 	}()
 	defer x.finish()
 	if over {

@@ -50,7 +50,8 @@ type RequestEvent struct {
 	Protocol string // "HTTP/1.1", "HTTP/2.0"
 	Status   int    // 0: the client left, or was cut off, before an answer
 	Duration time.Duration
-	Bytes    int64 // of the answer's body
+	Bytes    int64  // of the answer's body
+	TraceID  string // of a trace that is recorded; "": none is
 }
 
 // silent is the Observer of a Server that nobody observes.

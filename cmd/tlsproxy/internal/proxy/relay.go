@@ -59,12 +59,14 @@ func (r *relay) serve() {
 	to, err := r.conn.host.Pool.Dial(ctx, r.conn.RemoteAddr().String())
 	r.connected = time.Since(r.start)
 	if err != nil {
+		r.trace(err)
 		r.failed(err)
 		return
 	}
 	defer to.Close()
 	r.backend = to.Backend()
 	r.between(to)
+	r.trace(nil)
 }
 
 // failed tells of a connection that no backend took.

@@ -21,6 +21,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxyprotocol"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 )
 
 // Issuer has certificates that are issued as they are needed. Its methods are
@@ -35,7 +36,7 @@ type Issuer interface {
 	Challenge(*tls.ClientHelloInfo) *tls.Config
 }
 
-// Options configure a Server. All but Tickets, Issuer, Sign, Logger and Observer are
+// Options configure a Server. All but Tickets, Issuer, Sign, Logger, Observer and Tracer are
 // required, and ClientCAs where the configuration names some.
 type Options struct {
 	Config       *config.Config
@@ -47,8 +48,9 @@ type Options struct {
 	// that signs in another way.
 	Sign     func(*tls.Certificate) *tls.Certificate
 	Hosts    *routing.Table
-	Logger   *slog.Logger // nil: slog.Default()
-	Observer Observer     // nil: nobody
+	Logger   *slog.Logger    // nil: slog.Default()
+	Observer Observer        // nil: nobody
+	Tracer   *tracing.Tracer // nil: nothing is traced
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called
@@ -58,6 +60,7 @@ type Server struct {
 	log      *slog.Logger
 	limiters limiters
 	observer Observer
+	tracer   *tracing.Tracer // nil: none
 
 	http  *http.Server
 	queue *queue          // connections whose handshake is done, on their way to http
@@ -66,9 +69,13 @@ type Server struct {
 
 	received, sent atomic.Uint64 // bytes, from and to clients
 
+	leaving   atomic.Bool    // connections end with their next answer
+	accepting sync.WaitGroup // Serve, for each listener
+
 	working sync.WaitGroup // handshakes and requests, tunnels included
 
 	mu        sync.Mutex
+	left      bool // nobody accepts any more
 	draining  bool // no new connections
 	cutting   bool // no new requests either
 	listeners map[net.Listener]struct{}
@@ -76,7 +83,7 @@ type Server struct {
 	books     books
 	requests  int
 	settled   chan struct{} // closed when draining and no handshake is left
-	empty     chan struct{} // closed when draining and no connection is left
+	empty     chan struct{} // closed when there are no new connections and none is left
 	stats     Stats
 }
 
@@ -85,11 +92,12 @@ type limiters struct {
 	handshakes, shed, backends, server *logging.Limiter
 }
 
-// Stats is a snapshot of a Server's counters. But for Open, Handshaking and
+// Stats is a snapshot of a Server's counters. But for Open, Handshaking, Waiting and
 // Underway they only grow.
 type Stats struct {
 	Open        int                    // connections, those in their handshake included
 	Handshaking int                    // connections that are in their handshake
+	Waiting     int                    // those of them that wait for their turn to be computed
 	Underway    int                    // requests, connections in mode tcp or passthrough included
 	Accepted    uint64                 // connections, those shed not included
 	Received    uint64                 // bytes from clients, as they were on the wire
@@ -118,6 +126,7 @@ func New(o Options) *Server {
 			server:     limiter("HTTP server errors"),
 		},
 		observer:  o.Observer,
+		tracer:    o.Tracer,
 		queue:     newQueue(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
@@ -203,10 +212,11 @@ func (s *Server) ServeBehind(ln net.Listener, trust *proxyprotocol.Trust) error 
 func (s *Server) track(ln net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining {
+	if s.draining || s.leaving.Load() {
 		return false
 	}
 	s.listeners[ln] = struct{}{}
+	s.accepting.Add(1)
 	return true
 }
 
@@ -215,6 +225,7 @@ func (s *Server) untrack(ln net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listeners, ln)
+	s.accepting.Done()
 }
 
 // Shutdown stops accepting, lets handshakes, requests and upgraded connections
@@ -244,7 +255,7 @@ func (s *Server) stopAccepting() {
 	}
 	var silent []*conn
 	for c := range s.conns {
-		if c.hello.Load() == nil && !c.established.Load() {
+		if !c.spoke.Load() {
 			silent = append(silent, c)
 		}
 	}
@@ -318,15 +329,12 @@ func (s *Server) cutConnections() int {
 	return len(left)
 }
 
-// noteProgress tells Shutdown how far the draining got; s.mu is held.
+// noteProgress tells Leave and Shutdown how far the draining got; s.mu is held.
 func (s *Server) noteProgress() {
-	if !s.draining {
-		return
-	}
-	if s.books.handshaking == 0 {
+	if s.draining && s.books.handshaking == 0 {
 		closeOnce(s.settled)
 	}
-	if len(s.conns) == 0 {
+	if (s.draining || s.left) && len(s.conns) == 0 {
 		closeOnce(s.empty)
 	}
 }
@@ -366,6 +374,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
+	st.Waiting = s.live.Load().turns.length()
 	st.Open, st.Handshaking, st.Underway = len(s.conns), s.books.handshaking, s.requests
 	st.Received, st.Sent = s.received.Load(), s.sent.Load()
 	st.Handshakes = make(map[tls.CurveID]uint64, len(s.stats.Handshakes))

@@ -15,6 +15,7 @@ type setup struct {
 	tls         *tls.Config // what handshakes start with
 	timeouts    config.Timeouts
 	limits      config.Limits
+	turns       *turns
 	accessLog   bool
 	passthrough bool // some host is in that mode
 	requests    *handler
@@ -25,6 +26,7 @@ func newSetup(s *Server, o Options) *setup {
 		hosts:       o.Hosts,
 		timeouts:    o.Config.Timeouts,
 		limits:      o.Config.Limits,
+		turns:       newTurns(o.Config),
 		accessLog:   o.Config.Log.Requests,
 		passthrough: passesThrough(o.Hosts),
 		policies:    newPolicies(o),
@@ -34,8 +36,8 @@ func newSetup(s *Server, o Options) *setup {
 	return n
 }
 
-// Update makes o what the Server goes by from now on, but for its Logger and
-// Observer and for what the configuration marks as taking effect at a restart.
+// Update makes o what the Server goes by from now on, but for its Logger,
+// Observer and Tracer and for what the configuration marks as taking effect at a restart.
 // Connections stay open: their next requests are answered as o says, with 421 if
 // their hosts now demand something else of clients; what is under way ends as it
 // began.

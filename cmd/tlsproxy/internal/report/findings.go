@@ -13,23 +13,54 @@ import (
 // findings say in a few lines what somebody in a hurry would look for.
 func (r *Report) findings() []string {
 	var all []string
+	add := func(s *Section, sentence, id string) {
+		if text := s.finding(sentence, id, 0); text != "" {
+			all = append(all, text)
+		}
+	}
 	for i := range r.Sections {
 		switch s := &r.Sections[i]; s.ID {
 		case kemPart.id:
-			all = append(all, s.finding("An encapsulation of CTRU-Prime-761 to a packed key takes %s of the time of circl's ML-KEM-768 encapsulation with a parsed one", ctruprime.Scheme761().Name()+"/"+kem.EncapsBytes, 0))
-			all = append(all, s.finding("A decapsulation takes %s of it", ctruprime.Scheme761().Name()+"/"+kem.DecapsBytes, 0))
+			add(s, "An encapsulation of CTRU-Prime-761 to a packed key takes %s of the time of circl's ML-KEM-768 encapsulation with a parsed one", ctruprime.Scheme761().Name()+"/"+kem.EncapsBytes)
+			add(s, "A decapsulation takes %s of it", ctruprime.Scheme761().Name()+"/"+kem.DecapsBytes)
 		case handshakePart.id:
 			name := groups.Name(tlsext.X25519CTRUPrime761)
-			for _, t := range s.Tables {
-				for _, row := range t.Rows {
-					if row.Series != "" && row.Labels[2] == name {
-						all = append(all, s.finding(fmt.Sprintf("A handshake with %s costs the server %%s of the processor time of one with X25519 (engine %s, %s at once)", name, row.Labels[0], row.Labels[1]), row.ID, 0))
-					}
+			for _, row := range s.rowsWith(2, name) {
+				if row.Series != "" {
+					add(s, fmt.Sprintf("A handshake with %s costs the server %%s of the processor time of one with X25519 (engine %s, %s at once)", name, row.Labels[0], row.Labels[1]), row.ID)
 				}
+			}
+		case gpuPart.id:
+			for _, row := range s.rowsWith(1, hostToHost) {
+				add(s, fmt.Sprintf("A GPU makes %%s times the %s of one core, host to host", row.Labels[0]), row.ID)
+			}
+		case productPart.id:
+			if rows := s.rowsWith(1, tensorCores); len(rows) > 0 {
+				last := rows[len(rows)-1]
+				add(s, fmt.Sprintf("Products on the Tensor Cores take %%s of the time of those by transforms, in batches of %s", last.Labels[0]), last.ID)
 			}
 		}
 	}
-	return withoutEmpty(all)
+	return all
+}
+
+// What findings look for in the tables of a GPU.
+const (
+	hostToHost  = "GPU, host to host"
+	tensorCores = "mma"
+)
+
+// rowsWith returns the rows whose label at a place is this one.
+func (s *Section) rowsWith(place int, label string) []*Row {
+	var all []*Row
+	for t := range s.Tables {
+		for i := range s.Tables[t].Rows {
+			if row := &s.Tables[t].Rows[i]; len(row.Labels) > place && row.Labels[place] == label {
+				all = append(all, row)
+			}
+		}
+	}
+	return all
 }
 
 // finding puts a ratio into a sentence; it is empty where there is none.
@@ -43,14 +74,4 @@ func (s *Section) finding(sentence, id string, base int) string {
 		return ""
 	}
 	return fmt.Sprintf(sentence+".", chart.Number(spread.Median))
-}
-
-func withoutEmpty(all []string) []string {
-	var kept []string
-	for _, s := range all {
-		if s != "" {
-			kept = append(kept, s)
-		}
-	}
-	return kept
 }

@@ -103,7 +103,7 @@ var plan = cardPlan{set: 761, operations: kernels.Operations(), batches: []int{1
 const gpuRounds = 5 // at most
 
 var (
-	gpuPart = part{id: "gpu", title: gpuTitle, about: gpuAbout, weight: 4, missing: (*gpus).missing,
+	gpuPart = part{id: "gpu", title: gpuTitle, about: gpuAbout, weight: 6, missing: (*gpus).missing,
 		measure: func(ctx context.Context, m *measurement) error {
 			return onCard(m, plan, func(c *card) error { return c.batches(ctx) })
 		}}
@@ -257,28 +257,30 @@ func (c *card) bySize(ctx context.Context) error {
 func (c *card) byStreams(ctx context.Context) error {
 	c.step("streams")
 	t := Table{ID: "gpu-streams", Title: fmt.Sprintf("A stream of batches of %d, host to host", c.plan.chunk), Labels: []string{"operation", "batches under way"},
-		Metrics: []Metric{{"rate", "M/s", true}, {"copies alone", "M/s", false}, {"of copies alone", "%", false}}, Bases: []string{"one batch under way"},
+		Metrics: []Metric{{"rate", "M/s", true}}, Bases: []string{"one batch under way", "copies alone"},
 		Charts: []Chart{{ID: "gpu-streams", Kind: Lines, Title: "What overlapping batches gains", X: "batches under way", Y: "one batch under way = 1", Base: 0}}}
+	most := slices.Max(c.plan.rings)
 	var probes []probe
 	for _, op := range c.plan.operations {
 		k, err := c.newCase(op, min(c.plan.chunk, c.plan.rows))
 		if err != nil {
 			return err
 		}
-		for _, rings := range c.plan.rings {
-			o := bench.EndToEndOptions{Options: kernels.Options{Table: c.table(op, k.N)}, Chunk: c.plan.chunk, Rings: rings}
-			name := operationNames[op]
-			probes = append(probes, probe{Row{ID: fmt.Sprintf("%s/%d", name, rings) + " under way", Labels: []string{name, fmt.Sprint(rings)}, Bases: []string{name + "/1 under way"}, Series: name, X: float64(rings)}, func() ([]float64, error) {
-				copies := o
-				copies.Copies = true
-				limit, err := c.EndToEnd(k, c.plan.total, copies)
-				if err != nil {
-					return nil, err
-				}
+		name := operationNames[op]
+		id := func(rings string) string { return name + "/" + rings + " under way" }
+		copies := fmt.Sprintf("%d, copies alone", most)
+		add := func(label string, rings int, series string, without bool) {
+			o := bench.EndToEndOptions{Options: kernels.Options{Table: c.table(op, k.N)}, Chunk: c.plan.chunk, Rings: rings, Copies: without}
+			row := Row{ID: id(label), Labels: []string{name, label}, Bases: []string{id("1"), id(copies)}, Series: series, X: float64(rings)}
+			probes = append(probes, probe{row, func() ([]float64, error) {
 				rate, err := c.EndToEnd(k, c.plan.total, o)
-				return []float64{rate / 1e6, limit / 1e6, 100 * rate / limit}, err
+				return []float64{rate / 1e6}, err
 			}})
 		}
+		for _, rings := range c.plan.rings {
+			add(fmt.Sprint(rings), rings, name, false)
+		}
+		add(copies, most, "", true)
 	}
 	return c.measureTable(ctx, c.time/3, t, probes)
 }
@@ -314,7 +316,7 @@ func (c *card) besideCore(ctx context.Context) error {
 		}
 		o := kernels.Options{Table: c.table(op, k.N)}
 		probes = append(probes, core("one core", onCore[op][0]), core("one core, in batches", onCore[op][1]),
-			probe{row("GPU, host to host"), func() ([]float64, error) {
+			probe{row(hostToHost), func() ([]float64, error) {
 				rate, err := c.EndToEnd(k, c.plan.total, bench.EndToEndOptions{Options: o, Chunk: c.plan.chunk, Rings: slices.Max(c.plan.rings)})
 				return []float64{rate / 1e6}, err
 			}},
@@ -357,7 +359,7 @@ func (c *card) products(ctx context.Context) error {
 	for _, n := range c.plan.products {
 		for _, m := range c.multiplications(n) {
 			o := kernels.Options{Multiplication: m, Shape: kernels.Split}
-			launch, err := c.productLaunch(n, o)
+			launch, err := productLaunch(c.set, n, c.Device(), o)
 			if err != nil {
 				return err
 			}
@@ -376,9 +378,9 @@ func (c *card) multiplications(n int) []kernels.Multiplication {
 }
 
 // productLaunch finds the launch that multiplies.
-func (c *card) productLaunch(n int, o kernels.Options) (int, error) {
+func productLaunch(set *kernels.Set, n int, device kernels.Device, o kernels.Options) (int, error) {
 	var p kernels.Plan
-	if err := c.set.Plan(&p, kernels.Encaps, n, c.Device(), o); err != nil {
+	if err := set.Plan(&p, kernels.Encaps, n, device, o); err != nil {
 		return 0, err
 	}
 	i := slices.IndexFunc(p.Launches, func(l kernels.Launch) bool { return strings.HasPrefix(l.Kernel, "encaps_product") })

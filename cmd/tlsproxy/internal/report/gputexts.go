@@ -4,7 +4,7 @@ const gpuTitle = "Batches on a GPU"
 
 var gpuAbout = []string{
 	"CTRU-Prime-761 on the first GPU, every operation with its own key, the hash for rejection always computed; decapsulations have their secret keys resident. On the device means that inputs and outputs lie there; host to host is from pinned host memory to pinned host memory, copies included. What comes back to the host is compared with the CPU's results.",
-	"In a stream of batches one CUDA stream copies in, two compute by turns and one copies out; as many batches are under way as the table says, and with one nothing overlaps. The limit is a run of the same copies without kernels.",
+	"In a stream of batches one CUDA stream copies in, two compute by turns and one copies out; as many batches are under way as the table says, and with one nothing overlaps. The limit is the same copies without kernels.",
 }
 
 const productTitle = "Tensor Cores and transforms"

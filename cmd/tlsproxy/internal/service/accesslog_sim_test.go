@@ -13,26 +13,29 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logtest"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing/tracetest"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 	"github.com/ctrutls/ctrutls/tlsext"
 )
 
-// TestAccessLogOnSimulatedGPU: a line says how long the key exchange of its
-// connection waited for a batch and how long that took, which is no more than the
-// handshake; without a GPU, and with another group, it says nothing of it.
-func TestAccessLogOnSimulatedGPU(t *testing.T) {
+// TestKeyExchangesToldOnSimulatedGPU: a line of the access log, and a trace, say how
+// long the key exchange of a connection waited for a batch and how long that took,
+// which is no more than the handshake; with another group they say nothing of it.
+func TestKeyExchangesToldOnSimulatedGPU(t *testing.T) {
 	t.Setenv("CTRUTLS_SIM_CHECKS", "global")
 	library, err := simctl.Library()
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := new(logtest.Buffer)
+	log, receiver := new(logtest.Buffer), tracetest.Start(t)
 	s, err := plan(t, func(c *config.Config) {
 		c.Provider.Engine = config.EngineGPU
 		c.Provider.GPU.Library = library
 		c.Provider.GPU.MaxWait, c.Provider.GPU.Hang = config.Duration(time.Minute), config.Duration(5*time.Minute)
 		c.TLS.Groups = []config.Group{config.Group(tlsext.X25519CTRUPrime761), config.Group(tls.X25519)}
 		c.Log.Requests = true
+		c.Tracing.Endpoint, c.Tracing.Ratio = config.TracesURL(receiver.URL), 1
 	}).Start(slog.New(slog.NewJSONHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -70,4 +73,19 @@ func TestAccessLogOnSimulatedGPU(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	spans := map[string][]tracetest.Span{}
+	for _, s := range receiver.Spans() {
+		spans[s.Name] = append(spans[s.Name], s)
+	}
+	handshakes, exchanges, batches := spans[tracing.HandshakeSpan], spans[tracing.KeyExchangeSpan], spans[tracing.BatchSpan]
+	if len(handshakes) != 2 || len(exchanges) != 1 || len(batches) != 1 {
+		t.Fatalf("%v", spans)
+	}
+	within := func(s, outer tracetest.Span) {
+		if s.Parent != outer.ID || s.StartTimeUnixNano < outer.StartTimeUnixNano || s.EndTimeUnixNano > outer.EndTimeUnixNano || s.EndTimeUnixNano <= s.StartTimeUnixNano {
+			t.Errorf("%v is not within %v", s, outer)
+		}
+	}
+	within(exchanges[0], handshakes[0])
+	within(batches[0], exchanges[0])
 }

@@ -14,8 +14,7 @@ import (
 
 // listener is a socket that clients connect to.
 type listener struct {
-	net.Listener
-	name  string               // of its sockets.Spec
+	sockets.Listener
 	trust *proxyprotocol.Trust // nil: connections are the clients' own
 }
 
@@ -31,7 +30,7 @@ func (s *Service) listen() error {
 			return p.Config.Errorf(fmt.Sprintf("listen[%d]", i), "%v", err)
 		}
 		for _, ln := range opened {
-			s.listeners = append(s.listeners, listener{ln, spec.Name(), trust(l.ProxyProtocol)})
+			s.listeners = append(s.listeners, listener{ln, trust(l.ProxyProtocol)})
 		}
 	}
 	if len(s.listeners) == 0 {
@@ -65,6 +64,14 @@ func trust(p config.ProxyProtocol) *proxyprotocol.Trust {
 		}
 	}
 	return t
+}
+
+// inheritance are the sockets that a successor gets.
+func (s *Service) inheritance() (all []sockets.Listener) {
+	for _, ln := range s.listeners {
+		all = append(all, ln.Listener)
+	}
+	return append(all, s.operation.listeners...)
 }
 
 // challenged is where an authority's handshakes come in: the first listener with

@@ -3,7 +3,6 @@ package service
 import (
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"sync"
 	"time"
@@ -13,13 +12,14 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/build"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/metrics"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
 	"github.com/ctrutls/ctrutls/provider"
 )
 
 // operation is what those who run a Service see of it.
 type operation struct {
 	server    *admin.Server
-	listeners []net.Listener
+	listeners []sockets.Listener
 	metrics   *metrics.Metrics
 	started   time.Time
 	serving   sync.WaitGroup
@@ -34,11 +34,11 @@ func (s *Service) openOperation() error {
 	o.server = admin.New(admin.Options{Ready: s.ready, Health: s.health, Config: func() []byte { return s.current().Config.YAML() }, Status: s.status, Live: s.live,
 		DemoLoad: s.current().DemoLoad, Metrics: o.metrics.Gatherer(), Logger: s.log})
 	for i, address := range s.current().Config.Admin.Listen {
-		ln, err := net.Listen("tcp", string(address))
+		opened, err := sockets.Spec{For: "admin", TCP: string(address)}.Open(s.current().Sockets)
 		if err != nil {
 			return s.current().Config.Errorf(fmt.Sprintf("admin.listen[%d]", i), "%v", err)
 		}
-		o.listeners = append(o.listeners, ln)
+		o.listeners = append(o.listeners, opened...)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (s *Service) health() (lines []string) {
 func (s *Service) state() metrics.State {
 	certs := s.current().store.Certificates()
 	st := metrics.State{Proxy: s.proxy.Stats(), Draining: s.draining.Load(), KeyExchanges: s.provider.Stats(), Certificates: len(certs),
-		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), ReloadFailing: s.failing.Load() != nil || len(s.current().faults) > 0, Pools: map[string]metrics.Pool{}}
+		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), ReloadFailing: s.failing.Load() != nil || len(s.current().faults) > 0, Pools: map[string]metrics.Pool{}, Tracing: s.tracer.Stats()}
 	for _, cert := range soonest(certs) {
 		st.Expiries = append(st.Expiries, metrics.Expiry{Names: cert.Names, At: cert.NotAfter})
 	}

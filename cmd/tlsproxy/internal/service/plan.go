@@ -12,6 +12,8 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/sockets"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/upgrade"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 )
 
@@ -27,6 +29,8 @@ type Plan struct {
 	// Sockets are what the process was given to listen on; nil: nothing. Start takes
 	// those that the configuration names, and closes the others.
 	Sockets *sockets.Given
+	// Predecessor is the process whose place this one takes; nil: nobody's.
+	Predecessor *upgrade.Predecessor
 
 	store       *certificates.Store
 	sources     []named                              // that store was read from
@@ -35,6 +39,7 @@ type Plan struct {
 	clients     map[string]*certificates.Authorities // by their files
 	directoryCA *x509.CertPool                       // of the ACME authority; nil: the system's
 	tickets     ticketFiles
+	tracing     tracing.Options // but for the Logger; its Endpoint "": nothing is traced
 
 	open map[string]*backend.Pool // once the proxy goes by this Plan
 
@@ -142,6 +147,7 @@ func (p *Plan) readPolicies() (errs config.Errors) {
 		}
 	}
 	errs = append(errs, p.readTickets()...)
+	errs = append(errs, p.readTracing()...)
 	return errs
 }
 

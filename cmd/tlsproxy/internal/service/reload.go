@@ -16,8 +16,9 @@ import (
 // many about certificates.
 const maxLoggedChanges = 50
 
-// follow reloads when there is reason to, until ctx is done.
-func (s *Service) follow(ctx context.Context, hangups <-chan os.Signal) {
+// follow reloads when there is reason to, until ctx is done or, which it reports, a
+// successor serves.
+func (s *Service) follow(ctx context.Context, signals <-chan os.Signal) (succeeded bool) {
 	var poll, every ticker
 	defer poll.set(0)
 	defer every.set(0)
@@ -27,9 +28,17 @@ func (s *Service) follow(ctx context.Context, hangups <-chan os.Signal) {
 		every.set(time.Duration(c.Every))
 		select {
 		case <-ctx.Done():
-			return
-		case <-hangups:
+			return false
+		case signal := <-signals:
+			if isUpgrade(signal) {
+				if s.upgrade(ctx) {
+					return true
+				}
+				continue
+			}
+			s.manager.Reloading()
 			s.reload(occasion{because: "SIGHUP", configuration: true})
+			s.manager.Ready(serving)
 		case <-poll.C():
 			if o := s.changed(c.Configuration); o != (occasion{}) {
 				s.reload(o)

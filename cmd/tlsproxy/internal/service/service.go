@@ -17,6 +17,8 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/systemd"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -28,11 +30,13 @@ type Service struct {
 	provider  *provider.Provider
 	keys      *signing.Keys // nil: certificates' keys sign by themselves
 	tickets   *ticketKeys
-	issuer    *acme.Manager // nil: none has been needed
+	tracer    *tracing.Tracer // nil: nothing is traced
+	issuer    *acme.Manager   // nil: none has been needed
 	proxy     *proxy.Server
 	listeners []listener
 	operation operation
 	draining  atomic.Bool
+	manager   systemd.Notifier
 
 	reloads, reloadFailures atomic.Uint64
 	failing                 atomic.Pointer[occasion] // the latest reload that failed, until it has been made good; nil: none
@@ -47,7 +51,7 @@ func (s *Service) current() *Plan { return s.plan.Load() }
 // Start opens the listeners and everything behind them; connections wait until
 // Run. A Service that was started has to be Run.
 func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
-	s := &Service{log: logger, files: p.files, configuration: p.configuration}
+	s := &Service{log: logger, manager: systemd.Notifier{Log: logger}, files: p.files, configuration: p.configuration}
 	s.plan.Store(p)
 	err := s.listen()
 	if err == nil {
@@ -68,6 +72,7 @@ func (p *Plan) Start(logger *slog.Logger) (*Service, error) {
 	if err := s.openProxy(p); err != nil {
 		s.closeTickets()
 		s.closeIssuer()
+		s.closeTracer(time.Now())
 		s.closeListeners()
 		s.provider.Close()
 		return nil, err
@@ -81,6 +86,9 @@ func (s *Service) openProxy(p *Plan) error {
 		s.keys = signing.New(s.provider, s.log)
 	}
 	if err := s.openTickets(p); err != nil {
+		return err
+	}
+	if err := s.openTracer(p); err != nil {
 		return err
 	}
 	if err := s.manageNames(p); err != nil {
@@ -130,7 +138,7 @@ func (s *Service) closeIssuer() {
 // options are what the proxy is told of a Plan.
 func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Options, error) {
 	hosts, err := routing.New(p.Config, pools)
-	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics}
+	o := proxy.Options{Config: p.Config, Certificates: p.store, ClientCAs: p.clients, Hosts: hosts, Logger: s.log, Observer: s.operation.metrics, Tracer: s.tracer}
 	if p.Config.TLS.Tickets.Enabled {
 		o.Tickets = s.tickets.Keys
 	}
@@ -209,51 +217,78 @@ func (s *Service) Stats() proxy.Stats { return s.proxy.Stats() }
 // KeyExchanges returns the provider's counters.
 func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 
-// Run serves until ctx is done or a listener fails, then drains within the
-// configured time and closes everything. It returns nil if ctx was the reason,
-// even if connections had to be cut: that is logged. Meanwhile it reads its
-// configuration again when something comes from hangups, which may be nil, and
-// when the configuration says so.
-func (s *Service) Run(ctx context.Context, hangups <-chan os.Signal) error {
+// Run serves until ctx is done, a listener fails, or a successor serves in its place;
+// then drains within the configured time and closes everything. It returns nil but
+// for a listener that failed, even if connections had to be cut: that is logged.
+// Meanwhile it obeys what comes from signals, which may be nil and are those that
+// Signals lists, and reads its configuration again when that says so.
+func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
 	for _, ln := range s.listeners {
 		s.log.Info("listening", "address", ln.Addr().String(), "groups", strings.Join(groups.Names(s.current().Config.TLS.CurveIDs()), " "),
 			"hosts", len(s.current().Config.Hosts), "pools", len(s.current().open))
 	}
 	serveCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var serving sync.WaitGroup
+	var working sync.WaitGroup
 	for _, ln := range s.listeners {
-		serving.Go(func() {
+		working.Go(func() {
 			if err := s.proxy.ServeBehind(ln, ln.trust); !errors.Is(err, proxy.ErrClosed) {
 				fail(err)
 			}
 		})
 	}
 	s.operation.serve(fail)
-	s.follow(serveCtx, hangups)
+	s.relieve(serveCtx)
+	s.manager.Ready(serving)
+	watched, unwatch := context.WithCancel(context.Background())
+	defer unwatch()
+	working.Go(func() { s.manager.Watch(watched, func() { s.proxy.Stats() }) })
+	succeeded := s.follow(serveCtx, signals)
 	cause := context.Cause(serveCtx)
-	s.drain(cause)
-	serving.Wait()
+	if succeeded { // the service manager listens to the successor now
+		unwatch()
+	}
+	s.end(succeeded, cause)
+	unwatch()
+	working.Wait()
 	s.closeTickets()
 	s.closeIssuer()
 	s.operation.close()
 	closePools(s.current().open)
 	s.provider.Close()
-	if ctx.Err() != nil {
+	if succeeded || ctx.Err() != nil {
 		return nil
 	}
 	return cause
 }
 
-// drain lets what is under way come to its end.
-func (s *Service) drain(cause error) {
+// end drains.
+func (s *Service) end(succeeded bool, cause error) {
 	s.draining.Store(true)
 	within := time.Duration(s.current().Config.Timeouts.Drain)
-	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
+	if succeeded {
+		s.operation.close() // whoever asks is to hear of the successor
+		s.log.Info("leaving", "within", within, "connections", s.proxy.Stats().Open)
+		gently, stop := context.WithTimeout(ctx, within/2)
+		defer stop()
+		s.proxy.Leave(gently)
+		s.drain(ctx)
+		return
+	}
+	s.manager.Stopping("draining")
+	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
+	s.drain(ctx)
+}
+
+// drain lets what is under way come to its end.
+func (s *Service) drain(ctx context.Context) {
 	start := time.Now()
-	if err := s.proxy.Shutdown(ctx); err != nil {
+	err := s.proxy.Shutdown(ctx)
+	deadline, _ := ctx.Deadline()
+	s.closeTracer(deadline)
+	if err != nil {
 		s.log.Warn("drained", "err", err)
 		return
 	}

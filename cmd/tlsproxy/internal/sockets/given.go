@@ -13,18 +13,41 @@ import (
 
 // Given are sockets that the process was started with, by the names of their
 // Specs. A nil *Given has none. Its methods are not for concurrent use.
-type Given struct{ listeners map[string][]net.Listener }
+type Given struct{ listeners map[string][]Listener }
 
 // FromSystemd takes the sockets that systemd has opened for this process
 // (sd_listen_fds(3)). It can be called once.
 func FromSystemd() (*Given, error) {
-	g := &Given{listeners: map[string][]net.Listener{}}
 	files := activation.Files(true)
+	names := make([]string, len(files))
 	for i, f := range files {
-		if err := g.add(systemdPrefix+f.Name(), f); err != nil {
+		names[i] = systemdPrefix + f.Name()
+	}
+	g, err := newGiven(names, files)
+	if err != nil {
+		return nil, fmt.Errorf("sockets: of those that systemd has opened, %w; ListenStream= makes such as can be used", err)
+	}
+	return g, nil
+}
+
+// Inherit takes sockets that the process before has left, by their names: their
+// descriptors are those from first on. Unix sockets are not owned yet.
+func Inherit(names []string, first int) (*Given, error) {
+	files := make([]*os.File, len(names))
+	for i, name := range names {
+		files[i] = os.NewFile(uintptr(first+i), name)
+	}
+	return newGiven(names, files)
+}
+
+// newGiven takes sockets by their names, and closes the files.
+func newGiven(names []string, files []*os.File) (*Given, error) {
+	g := &Given{listeners: map[string][]Listener{}}
+	for i, f := range files {
+		if err := g.add(names[i], f); err != nil {
 			closeFiles(files[i+1:])
 			g.CloseRest()
-			return nil, fmt.Errorf("sockets: %q of systemd's sockets: %w; ListenStream= makes those that can be used", f.Name(), err)
+			return nil, fmt.Errorf("%q cannot be listened on: %w", f.Name(), err)
 		}
 	}
 	return g, nil
@@ -35,7 +58,7 @@ func (g *Given) add(name string, f *os.File) error {
 	ln, err := net.FileListener(f)
 	f.Close()
 	if err == nil {
-		g.listeners[name] = append(g.listeners[name], ln)
+		g.listeners[name] = append(g.listeners[name], Listener{ln, name})
 	}
 	return err
 }
@@ -47,7 +70,7 @@ func closeFiles(files []*os.File) {
 }
 
 // take hands out the sockets of a name.
-func (g *Given) take(name string) []net.Listener {
+func (g *Given) take(name string) []Listener {
 	if g == nil {
 		return nil
 	}

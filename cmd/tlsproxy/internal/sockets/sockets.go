@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
 
 // Spec says what to open. One of TCP, Unix and Systemd is set.
 type Spec struct {
+	For string // sets the Name apart; "": clients
+
 	TCP       string // host:port
 	ReusePort bool   // other processes may listen there too, and share the connections (SO_REUSEPORT)
 
@@ -24,6 +27,13 @@ type Spec struct {
 
 // Name is by which a process that takes over finds the sockets again.
 func (s Spec) Name() string {
+	if s.For == "" {
+		return s.place()
+	}
+	return s.For + " " + s.place()
+}
+
+func (s Spec) place() string {
 	switch {
 	case s.Unix != "":
 		return unixPrefix + s.Unix
@@ -38,10 +48,33 @@ const (
 	systemdPrefix = "systemd:"
 )
 
+// Listener is what a Spec has led to.
+type Listener struct {
+	net.Listener
+	Name string // of the Spec
+}
+
+// File returns a copy of the descriptor, for another process. Close it.
+func (l Listener) File() (*os.File, error) {
+	of, ok := l.Listener.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("sockets: %s: %w", l.Name, errors.ErrUnsupported)
+	}
+	return of.File()
+}
+
+// Own says whether the file of a Unix socket, unless it is systemd's, goes when l
+// is closed: not when another process has it too.
+func (l Listener) Own(own bool) {
+	if unix, ok := l.Listener.(*net.UnixListener); ok && strings.HasPrefix(l.Name, unixPrefix) {
+		unix.SetUnlinkOnClose(own)
+	}
+}
+
 // Open returns what listens for a Spec: the sockets that the process was given
 // by that name, of which there can be several, else one that it opens. The
 // caller closes them.
-func (s Spec) Open(given *Given) ([]net.Listener, error) {
+func (s Spec) Open(given *Given) ([]Listener, error) {
 	if taken := given.take(s.Name()); len(taken) > 0 {
 		return taken, nil
 	}
@@ -60,7 +93,7 @@ func (s Spec) Open(given *Given) ([]net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []net.Listener{ln}, nil
+	return []Listener{{ln, s.Name()}}, nil
 }
 
 func noOption(int) error { return nil }

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t *testing.T, s Spec) net.Listener {
+func open(t *testing.T, s Spec) Listener {
 	t.Helper()
 	all, err := s.Open(nil)
 	if err != nil {
@@ -61,7 +61,7 @@ func TestUnix(t *testing.T) {
 	}
 
 	left := open(t, spec)
-	left.(*net.UnixListener).SetUnlinkOnClose(false)
+	left.Own(false)
 	left.Close()
 	connects(t, open(t, spec))
 
