@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
@@ -31,6 +32,8 @@ type Options struct {
 type Manager struct {
 	magic *certmagic.Config
 	cache *certmagic.Cache
+	store *storage
+	log   *slog.Logger
 	base  context.Context
 	stop  context.CancelFunc
 
@@ -49,13 +52,13 @@ func New(o Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("acme: %w", err)
 	}
-	m := &Manager{names: map[string]bool{}}
+	m := &Manager{names: map[string]bool{}, store: newStorage(o.Storage), log: o.Logger}
 	logger := zap.New(&core{log: o.Logger})
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return m.magic, nil },
 		Logger:           logger,
 	})
-	m.magic = certmagic.New(m.cache, certmagic.Config{Storage: &certmagic.FileStorage{Path: o.Storage}, Logger: logger})
+	m.magic = certmagic.New(m.cache, certmagic.Config{Storage: m.store, Logger: logger})
 	// The solver of tls-alpn-01 finds its address in use, by us, and leaves the
 	// answer to whoever listens there.
 	m.magic.Issuers = []certmagic.Issuer{certmagic.NewACMEIssuer(m.magic, certmagic.ACMEIssuer{
@@ -132,8 +135,16 @@ func isChallenge(hello *tls.ClientHelloInfo) bool {
 	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == protocol
 }
 
-// Close ends what is under way. What was issued stays in the storage.
+// Close ends what is under way. What was issued stays in the storage, which nobody
+// writes to any more.
 func (m *Manager) Close() {
 	m.stop()
 	m.cache.Stop()
+	if !m.store.close(patience) {
+		m.log.Warn("what ACME was about did not end; the next start may have to wait for its lock", "waited", patience)
+	}
 }
+
+// patience is how long Close waits for requests to an authority, which end when
+// they are told.
+const patience = 5 * time.Second

@@ -94,6 +94,44 @@ func TestWithoutAnAuthority(t *testing.T) {
 	}
 }
 
+// TestStorageAtTheEnd: close waits for locks and what is written under them, and
+// lets nobody begin.
+func TestStorageAtTheEnd(t *testing.T) {
+	ctx := t.Context()
+	s := newStorage(t.TempDir())
+	if err := s.Lock(ctx, "held"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.TryLock(ctx, "tried"); !got || err != nil {
+		t.Fatal(got, err)
+	}
+	if s.close(0) {
+		t.Error("closed under two locks")
+	}
+	if err := s.Unlock(ctx, "tried"); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.TryLock(ctx, "tried"); got || err != errClosed {
+		t.Errorf("locked after its end: %v, %v", got, err)
+	}
+	if err := s.Lock(ctx, "other"); err != errClosed {
+		t.Errorf("locked after its end: %v", err)
+	}
+	if err := s.Store(ctx, "issued", []byte("certificate")); err != nil {
+		t.Errorf("under the lock: %v", err)
+	}
+	if err := s.Unlock(ctx, "held"); err != nil {
+		t.Error(err)
+	}
+	<-s.idle
+	if err := s.Store(ctx, "late", nil); err != errClosed {
+		t.Errorf("stored after its end: %v", err)
+	}
+	if err := s.Delete(ctx, "issued"); err != errClosed || !s.Exists(ctx, "issued") {
+		t.Errorf("deleted after its end: %v", err)
+	}
+}
+
 // TestLog: lines keep their levels and fields, and have no stack traces.
 func TestLog(t *testing.T) {
 	var out bytes.Buffer

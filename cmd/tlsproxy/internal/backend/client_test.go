@@ -165,12 +165,26 @@ func TestConnectionsAreOfOneClient(t *testing.T) {
 					t.Errorf("%s from %s", response.Proto, response.Request.URL.Host)
 				}
 			}
-			if got := ln.seen(); !slices.Equal(got, []string{"192.0.2.1:1", "192.0.2.1:2"}) {
+			got := ln.seen()
+			if protocol.major == 2 {
+				// A transport lends a new connection of HTTP/2 before it keeps it, so
+				// that a request right behind the first can find none, and open one more.
+				for _, c := range []*Client{first, second} {
+					for more := true; more; more = len(ln.seen()) > 0 {
+						ask(t, pool, c)
+					}
+				}
+				slices.Sort(got)
+				got = slices.Compact(got)
+			}
+			if !slices.Equal(got, []string{"192.0.2.1:1", "192.0.2.1:2"}) {
 				t.Errorf("connections are of %v", got)
 			}
 			first.Close()
-			if got := <-ln.ended; got != "192.0.2.1:1" {
-				t.Errorf("the connection of %s ended", got)
+			for <-ln.ended != "192.0.2.1:1" {
+				if protocol.major == 1 {
+					t.Error("the connection of another client ended")
+				}
 			}
 			ask(t, pool, second)
 			if got := ln.seen(); len(got) > 0 {

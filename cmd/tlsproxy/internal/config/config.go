@@ -196,18 +196,20 @@ type Timeouts struct {
 
 // Limits bound what clients can make the proxy hold.
 type Limits struct {
-	Connections             int  `yaml:"connections" min:"1" max:"1000000"`
-	ConnectionsPerSource    int  `yaml:"connections_per_source" min:"1" max:"1000000"`
-	Handshakes              int  `yaml:"handshakes" min:"1" max:"1000000"`
-	HandshakesPerSource     int  `yaml:"handshakes_per_source" min:"1" max:"1000000"`
-	HandshakeRatePerSource  int  `yaml:"handshake_rate_per_source" min:"0" max:"1000000"` // a second; 0: no bound
-	HandshakeBurstPerSource int  `yaml:"handshake_burst_per_source" min:"1" max:"1000000"`
-	Sources                 int  `yaml:"sources" min:"1" max:"10000000" reload:"restart"`
-	Requests                int  `yaml:"requests" min:"1" max:"1000000"`
-	Streams                 int  `yaml:"streams" min:"1" max:"10000" reload:"restart"`
-	URLBytes                Size `yaml:"url_bytes" min:"128" max:"16MiB"`
-	HeaderBytes             Size `yaml:"header_bytes" min:"1KiB" max:"16MiB" reload:"restart"`
-	ParsedCertificates      int  `yaml:"parsed_certificates" min:"1" max:"1000000" reload:"restart"`
+	Connections             int      `yaml:"connections" min:"1" max:"1000000"`
+	ConnectionsPerSource    int      `yaml:"connections_per_source" min:"1" max:"1000000"`
+	Handshakes              int      `yaml:"handshakes" min:"1" max:"1000000"`
+	HandshakesPerSource     int      `yaml:"handshakes_per_source" min:"1" max:"1000000"`
+	HandshakeRatePerSource  int      `yaml:"handshake_rate_per_source" min:"0" max:"1000000"` // a second; 0: no bound
+	HandshakeBurstPerSource int      `yaml:"handshake_burst_per_source" min:"1" max:"1000000"`
+	Sources                 int      `yaml:"sources" min:"1" max:"10000000" reload:"restart"`
+	KeyExchanges            int      `yaml:"key_exchanges" min:"0" max:"1000000"` // 0: by processors and GPUs
+	KeyExchangeWait         Duration `yaml:"key_exchange_wait" min:"1ms" max:"1m"`
+	Requests                int      `yaml:"requests" min:"1" max:"1000000"`
+	Streams                 int      `yaml:"streams" min:"1" max:"10000" reload:"restart"`
+	URLBytes                Size     `yaml:"url_bytes" min:"128" max:"16MiB"`
+	HeaderBytes             Size     `yaml:"header_bytes" min:"1KiB" max:"16MiB" reload:"restart"`
+	ParsedCertificates      int      `yaml:"parsed_certificates" min:"1" max:"1000000" reload:"restart"`
 }
 
 // Log says what is logged and how.
@@ -280,6 +282,7 @@ func Default() *Config {
 			HandshakesPerSource:     256,
 			HandshakeBurstPerSource: 100,
 			Sources:                 65536,
+			KeyExchangeWait:         Duration(250 * time.Millisecond),
 			Requests:                8192,
 			Streams:                 250,
 			URLBytes:                16 << 10,

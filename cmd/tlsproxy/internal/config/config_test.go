@@ -447,7 +447,7 @@ reload: {poll: 3s, every: 4h, configuration: true}
 timeouts: {handshake: 1s, read_header: 2s, read_body: 3s, write: 4s, idle: 5s, tunnel: 6s, lifetime: 28m,
   backend_connect: 7s, backend_write: 18s, backend_response: 8s, backend_read: 19s, backend_idle: 9s, drain: 10s}
 limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes_per_source: 9, handshake_rate_per_source: 24, handshake_burst_per_source: 25,
-  sources: 26, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
+  sources: 26, key_exchanges: 29, key_exchange_wait: 30ms, requests: 13, streams: 14, url_bytes: 2 KiB, header_bytes: 15 KiB, parsed_certificates: 23}
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
 tracing: {endpoint: 'https://otel.example', ca: /t/ca.pem, headers_file: /t/headers, service: edge, ratio: 0.25, trust: [10.0.0.0/8, '::1', '::ffff:192.0.2.1', unix], queue: 28}
@@ -653,6 +653,8 @@ limits:
   handshake_rate_per_source: 24
   handshake_burst_per_source: 25
   sources: 26
+  key_exchanges: 29
+  key_exchange_wait: 30ms
   requests: 13
   streams: 14
   url_bytes: 2KiB

@@ -64,6 +64,7 @@ var deviceLabels = []string{"device"}
 var (
 	connectionsDesc  = describe("connections", "Clients' connections that are open, those in their handshake included.")
 	handshakingDesc  = describe("handshakes_in_flight", "Clients' connections that are in their handshake.")
+	waitingDesc      = describe("handshakes_waiting", "Those of them that wait for their turn to be computed (limits.key_exchanges).")
 	acceptedDesc     = describe("connections_accepted_total", "Clients' connections that were accepted and not shed.")
 	underwayDesc     = describe("requests_in_flight", "Requests under way, connections in mode tcp or passthrough and upgraded ones included.")
 	receivedDesc     = describe("received_bytes_total", "Bytes from clients, TLS and handshakes included.")
@@ -133,6 +134,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	c := collection{out}
 	c.gauge(connectionsDesc, float64(now.Proxy.Open))
 	c.gauge(handshakingDesc, float64(now.Proxy.Handshaking))
+	c.gauge(waitingDesc, float64(now.Proxy.Waiting))
 	c.gauge(underwayDesc, float64(now.Proxy.Underway))
 	c.count(acceptedDesc, now.Proxy.Accepted)
 	c.count(receivedDesc, now.Proxy.Received)

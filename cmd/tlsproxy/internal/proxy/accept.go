@@ -110,6 +110,8 @@ func (s *Server) enter(c *conn) excess {
 		return excess{"limits.connections", limits.Connections}
 	case s.books.handshaking >= limits.Handshakes:
 		return excess{"limits.handshakes", limits.Handshakes}
+	case c.live.turns.crowded():
+		return c.live.turns.reached()
 	}
 	if c.trust == nil {
 		if over := s.books.takeSource(c.source, limits); over != (excess{}) {

@@ -29,9 +29,11 @@ type conn struct {
 	closed   atomic.Bool
 	accepted time.Time
 
+	turn        turn                                // while in the handshake
 	ahead       []byte                              // was read, and is yet to be read by TLS
 	hello       atomic.Pointer[tls.ClientHelloInfo] // while in the handshake, once received
 	received    atomic.Bool                         // at least a byte, while in the handshake
+	spoke       atomic.Bool                         // its first record is there
 	established atomic.Bool                         // the handshake is done
 	atFault     atomic.Bool                         // our key exchange failed
 	alertSent   atomic.Uint32                       // in the clear during the handshake; its number plus 1
@@ -67,6 +69,7 @@ type conn struct {
 func newConn(s *Server, raw net.Conn) *conn {
 	live := s.live.Load()
 	return &conn{Conn: raw, server: s, live: live, source: sourceOf(raw.RemoteAddr()), accepted: time.Now(),
+		turn:    turn{of: live.turns},
 		keeping: live.passthrough, writeTimeout: time.Duration(live.timeouts.Write)}
 }
 
@@ -104,9 +107,10 @@ func (c *conn) finishHandshake() {
 
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
+	inHandshake := !c.established.Load()
 	n, err := c.read(b)
 	c.server.received.Add(uint64(n))
-	if n > 0 && !c.established.Load() {
+	if n > 0 && inHandshake {
 		c.received.Store(true)
 		if c.keeping {
 			if err := c.keep(b[:n]); err != nil {

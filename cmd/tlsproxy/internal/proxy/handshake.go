@@ -38,6 +38,11 @@ func (s *Server) handshake(c *conn) {
 		s.handshakeFailed(c, tls.ConnectionState{}, err)
 		return
 	}
+	if !c.turn.take(s.base) {
+		c.Close()
+		s.noteShed(c, c.live.turns.reached())
+		return
+	}
 	s.negotiate(c)
 }
 
@@ -47,6 +52,7 @@ func (s *Server) negotiate(c *conn) {
 	growStack()
 	ctx, cancel := context.WithDeadline(s.base, c.handshakeDeadline())
 	defer cancel()
+	defer c.turn.end()
 	t := tls.Server(c, c.live.tls)
 	err := t.HandshakeContext(groups.WithObserver(ctx, c.sawKeyExchange))
 	if errors.Is(err, errPassthrough) {
@@ -58,6 +64,7 @@ func (s *Server) negotiate(c *conn) {
 		s.handshakeFailed(c, t.ConnectionState(), err)
 		return
 	}
+	c.turn.end()
 	if c.challenge { // the authority has seen what it wants
 		t.Close()
 		return

@@ -35,6 +35,7 @@ func (c *conn) awaitHello() error {
 			return err
 		}
 	}
+	c.spoke.Store(true)
 	return c.Conn.SetReadDeadline(time.Time{})
 }
 
@@ -55,9 +56,14 @@ func missing(record []byte) int {
 	return max(header+n-len(record), 0)
 }
 
-// read begins with what was read ahead.
+// read begins with what was read ahead. While the client is waited for, the handshake has
+// no turn.
 func (c *conn) read(b []byte) (int, error) {
 	if len(c.ahead) == 0 {
+		if !c.established.Load() {
+			c.turn.pause()
+			defer c.turn.resume()
+		}
 		return c.Conn.Read(b)
 	}
 	n := copy(b, c.ahead)

@@ -92,11 +92,12 @@ type limiters struct {
 	handshakes, shed, backends, server *logging.Limiter
 }
 
-// Stats is a snapshot of a Server's counters. But for Open, Handshaking and
+// Stats is a snapshot of a Server's counters. But for Open, Handshaking, Waiting and
 // Underway they only grow.
 type Stats struct {
 	Open        int                    // connections, those in their handshake included
 	Handshaking int                    // connections that are in their handshake
+	Waiting     int                    // those of them that wait for their turn to be computed
 	Underway    int                    // requests, connections in mode tcp or passthrough included
 	Accepted    uint64                 // connections, those shed not included
 	Received    uint64                 // bytes from clients, as they were on the wire
@@ -254,7 +255,7 @@ func (s *Server) stopAccepting() {
 	}
 	var silent []*conn
 	for c := range s.conns {
-		if c.hello.Load() == nil && !c.established.Load() {
+		if !c.spoke.Load() {
 			silent = append(silent, c)
 		}
 	}
@@ -373,6 +374,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
+	st.Waiting = s.live.Load().turns.length()
 	st.Open, st.Handshaking, st.Underway = len(s.conns), s.books.handshaking, s.requests
 	st.Received, st.Sent = s.received.Load(), s.sent.Load()
 	st.Handshakes = make(map[tls.CurveID]uint64, len(s.stats.Handshakes))

@@ -15,6 +15,7 @@ type setup struct {
 	tls         *tls.Config // what handshakes start with
 	timeouts    config.Timeouts
 	limits      config.Limits
+	turns       *turns
 	accessLog   bool
 	passthrough bool // some host is in that mode
 	requests    *handler
@@ -25,6 +26,7 @@ func newSetup(s *Server, o Options) *setup {
 		hosts:       o.Hosts,
 		timeouts:    o.Config.Timeouts,
 		limits:      o.Config.Limits,
+		turns:       newTurns(o.Config),
 		accessLog:   o.Config.Log.Requests,
 		passthrough: passesThrough(o.Hosts),
 		policies:    newPolicies(o),
