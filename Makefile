@@ -155,7 +155,8 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	for tags in sim,gorgonia gputest,gorgonia; do $(GORGONIA) $(GO) vet -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy && \
 		$(GORGONIA) $(TOOL) staticcheck -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy || exit 1; done
-	$(GOTLS) vet -tags "sim browser" ./cmd/tlsproxy && $(TOOL) staticcheck -tags "sim browser" ./cmd/tlsproxy
+	$(GOTLS) vet -tags "sim browser" ./cmd/tlsproxy ./cmd/tlsproxy/internal/report && \
+		$(TOOL) staticcheck -tags "sim browser" ./cmd/tlsproxy ./cmd/tlsproxy/internal/report
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd interop/acme && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd deploy/prometheus && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
