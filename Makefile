@@ -70,7 +70,7 @@ test-toolchains: ## the hook against other Go versions, and crypto/tls's own tes
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "^Test(Toolchains|ToolchainLine|TooOldToolchain)$$" -timeout 30m ./tlsext/gotls
 
 test-programs: ## with curl, openssl and nginx; manual pages, completion, units
-	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd strace=strace
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd systemd-socket-activate=systemd strace=strace
 	$(GOTLS) test -tags programs ./interop
 	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$' ./cmd/tlsproxy
 

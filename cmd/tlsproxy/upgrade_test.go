@@ -200,6 +200,10 @@ func TestUpgrade(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
+	idle := &load{address: address}
+	if err := idle.ask(&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, "and no more"); err != nil {
+		t.Fatal(err)
+	}
 	stream, err := client.Get("https://" + address + "/stream")
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +259,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	stream.Body.Close()
 	client.CloseIdleConnections()
+	signal(process.Process.Pid, syscall.SIGTERM) // it leaves the idle connection alone as yet
 	signal(pid, syscall.SIGTERM)
 	m.expect("STOPPING=1\nSTATUS=draining")
 	// Their standard error is one pipe: this returns when the last has ended.

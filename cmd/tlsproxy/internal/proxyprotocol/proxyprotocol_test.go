@@ -262,3 +262,38 @@ func TestCipherNames(t *testing.T) {
 		}
 	}
 }
+
+// FuzzRead wants any bytes to lead to an error or to a header of bounded content,
+// with no byte behind it lost.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("PROXY TCP4 192.0.2.1 192.0.2.2 80 443\r\nrest"), true)
+	f.Add([]byte("PROXY UNKNOWN\r\n"), false)
+	f.Add([]byte("\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x01\x02\x03\x04\x05\x06\x07\x08\x00\x50\x01\xbbrest"), true)
+	f.Add([]byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x07\x20\x00\x04\x01\x00\x00\x00"), false)
+	f.Fuzz(func(t *testing.T, in []byte, optional bool) {
+		c := stream{Reader: bytes.NewReader(in)}
+		h, ahead, err := (&Trust{Optional: optional, Timeout: time.Second}).Read(c)
+		if err != nil {
+			return
+		}
+		behind, _ := io.ReadAll(c)
+		rest := append(bytes.Clone(ahead), behind...)
+		if !bytes.HasSuffix(in, rest) || h == nil && !bytes.Equal(in, rest) || h == nil && !optional || h != nil && len(in)-len(rest) < 8 {
+			t.Fatalf("%q: %+v, %q behind", in, h, rest)
+		}
+		if h != nil && (len(h.UniqueID) > maxUniqueID || (h.Source == nil) != (h.Destination == nil)) {
+			t.Fatalf("%+v", h)
+		}
+		if h == nil {
+			return
+		}
+		again := Client{Source: h.Source, Destination: h.Destination, Front: h}
+		for _, v := range []Version{V1, V2} {
+			if sent, err := again.Format(v); err != nil {
+				t.Fatalf("version %d of %+v: %v", v, h, err)
+			} else if _, _, err := (&Trust{Timeout: time.Second}).Read(stream{Reader: bytes.NewReader(sent)}); err != nil {
+				t.Fatalf("%q: %v", sent, err)
+			}
+		}
+	})
+}
