@@ -70,7 +70,7 @@ test-toolchains: ## the hook against other Go versions, and crypto/tls's own tes
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "^Test(Toolchains|ToolchainLine|TooOldToolchain)$$" -timeout 30m ./tlsext/gotls
 
 test-programs: ## with curl, openssl and nginx; manual pages, completion, units
-	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd strace=strace
+	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd systemd-socket-activate=systemd strace=strace
 	$(GOTLS) test -tags programs ./interop
 	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$' ./cmd/tlsproxy
 
@@ -159,7 +159,8 @@ lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	for tags in sim,gorgonia gputest,gorgonia; do $(GORGONIA) $(GO) vet -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy && \
 		$(GORGONIA) $(TOOL) staticcheck -tags $$tags $(GPU_PACKAGES) ./cmd/tlsproxy || exit 1; done
-	$(GOTLS) vet -tags "sim browser" ./cmd/tlsproxy && $(TOOL) staticcheck -tags "sim browser" ./cmd/tlsproxy
+	$(GOTLS) vet -tags "sim browser" ./cmd/tlsproxy ./cmd/tlsproxy/internal/report && \
+		$(TOOL) staticcheck -tags "sim browser" ./cmd/tlsproxy ./cmd/tlsproxy/internal/report
 	cd interop/grpc && $(GO) mod tidy -diff && $(GOTLS) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd interop/acme && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	cd deploy/prometheus && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...

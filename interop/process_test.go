@@ -25,7 +25,8 @@ type process struct {
 	cmd    *exec.Cmd
 	lines  chan string // of stdout and stderr, in the order in which they came
 	exited chan struct{}
-	err    error // of Wait, once exited is closed
+	err    error          // of Wait, once exited is closed
+	end    syscall.Signal // that it obeys with exit status 0
 
 	mu     sync.Mutex
 	output bytes.Buffer // all of the lines, for the log of a failed test
@@ -34,11 +35,11 @@ type process struct {
 // maxLines is how many lines of a process may be unread before it has to wait.
 const maxLines = 1 << 16
 
-// start runs a program and arranges for its end: by SIGTERM, which it has to
-// obey with exit status 0 and no report of the race detector.
+// start runs a program and arranges for its end: by SIGTERM, unless end is set, which
+// it has to obey with exit status 0 and no report of the race detector.
 func start(t testing.TB, program string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(program, args...), lines: make(chan string, maxLines), exited: make(chan struct{})}
+	p := &process{t: t, cmd: exec.Command(program, args...), lines: make(chan string, maxLines), exited: make(chan struct{}), end: syscall.SIGTERM}
 	reader, writer := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = writer, writer
 	p.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else a second for each end
@@ -107,14 +108,14 @@ func (p *process) alive() {
 }
 
 func (p *process) stop() {
-	p.cmd.Process.Signal(syscall.SIGTERM)
+	p.cmd.Process.Signal(p.end)
 	timeout := time.AfterFunc(patience, func() { p.cmd.Process.Kill() })
 	defer timeout.Stop()
 	for range p.lines { // the writer must not be held up
 	}
 	<-p.exited
 	if p.err != nil {
-		p.t.Errorf("%s did not end well after SIGTERM: %v; it wrote:\n%s", p.cmd.Path, p.err, p.written())
+		p.t.Errorf("%s did not end well after %v: %v; it wrote:\n%s", p.cmd.Path, p.end, p.err, p.written())
 	}
 	if strings.Contains(p.written(), "DATA RACE") {
 		p.t.Errorf("%s has a data race; it wrote:\n%s", p.cmd.Path, p.written())

@@ -15,6 +15,7 @@ import (
 // proxyOptions is what a test wants of tlsproxy beyond its defaults.
 type proxyOptions struct {
 	groups   []string // in order of preference; none means the proxy's default
+	log      string   // a line of YAML under log
 	clientCA string   // the file of the authority whose certificates clients need; "": they need none
 	extra    string   // lines of YAML at the top level
 }
@@ -54,7 +55,7 @@ func (o proxyOptions) write(t testing.TB, backend string) string {
 	fmt.Fprintf(&b, "listen: [\"127.0.0.1:0\"]\n")
 	fmt.Fprintf(&b, "certificates:\n  - cert: %q\n    key: %q\n", pki.ServerCert, pki.ServerKey)
 	fmt.Fprintf(&b, "backends:\n  urls: [%q]\n", backend)
-	fmt.Fprintf(&b, "log:\n  format: json\n")
+	fmt.Fprintf(&b, "log:\n  format: json\n  %s\n", o.log)
 	if len(o.groups) > 0 {
 		fmt.Fprintf(&b, "tls:\n  groups: [%s]\n", strings.Join(o.groups, ", "))
 		if o.clientCA != "" {

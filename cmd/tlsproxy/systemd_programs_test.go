@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,8 +129,8 @@ func childOf(t *testing.T, pid int) (child int) {
 	return child
 }
 
-// TestUnitAllowsWhatStraceSees: a proxy that starts, serves, reloads and drains makes no
-// system call that the unit forbids, and has no memory that is both writable and executable.
+// TestUnitAllowsWhatStraceSees: a proxy that starts, serves, reloads, is upgraded and drains
+// makes no system call that the unit forbids, and has no memory that is both writable and executable.
 func TestUnitAllowsWhatStraceSees(t *testing.T) {
 	allowed := systemCalls(t, "@system-service")
 	for call := range systemCalls(t, "@privileged") {
@@ -159,7 +160,12 @@ func TestUnitAllowsWhatStraceSees(t *testing.T) {
 	traced := childOf(t, process.Process.Pid)
 	syscall.Kill(traced, syscall.SIGHUP)
 	log.Find(`msg=reloaded (because=SIGHUP)`)
-	syscall.Kill(traced, syscall.SIGTERM)
+	syscall.Kill(traced, syscall.SIGUSR2)
+	successor, err := strconv.Atoi(log.Find(`msg="a new process serves in place of this one" process=(\d+)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(successor, syscall.SIGTERM)
 	if err := process.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, log)
 	}
@@ -178,5 +184,37 @@ func TestUnitAllowsWhatStraceSees(t *testing.T) {
 	}
 	if !seen["accept4"] || !seen["exit_group"] || bytes.Contains(text, []byte("PROT_WRITE|PROT_EXEC")) {
 		t.Errorf("%v", seen)
+	}
+}
+
+// TestSocketActivation has systemd's own program open the socket and start the proxy at
+// the first connection.
+func TestSocketActivation(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := files(t, selfSigned(t), "listen: ['systemd:https']\nbackends: {urls: '"+backend.URL+"'}\n")
+	free := listenOn(t, "tcp", "127.0.0.1:0")
+	address := free.Addr().String()
+	free.Close()
+	log := new(logtest.Buffer)
+	process := exec.Command("systemd-socket-activate", "--listen="+address, "--fdname=https", os.Args[0], "run", "-c", file)
+	process.Stderr = log
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	log.Find(`(?m)^Listening on .* as 3(\.)`)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	response, err := client.Get("https://" + address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil || string(body) != "hello" || log.Find(`msg=listening address=(\S+)`) != address {
+		t.Errorf("%q, %v: %s", body, err, log)
+	}
+	process.Process.Signal(syscall.SIGTERM)
+	if err := process.Wait(); err != nil {
+		t.Errorf("%v: %s", err, log)
 	}
 }

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
+	grafana "github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/heatmap"
+	query "github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/stat"
+	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
 // dashboard is what the test looks at of Grafana's form (schema version 39).
@@ -52,17 +63,48 @@ type target struct {
 	Datasource                *source
 }
 
-func load(t *testing.T) *dashboard {
+func file(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "grafana", "tlsproxy.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+func load(t *testing.T) *dashboard {
+	t.Helper()
 	d := new(dashboard)
-	if err := json.Unmarshal(text, d); err != nil {
+	if err := json.Unmarshal(file(t), d); err != nil {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// TestDashboardSchema: each field is one that Grafana has, of its type, and none that
+// it needs is missing.
+func TestDashboardSchema(t *testing.T) {
+	known := cog.NewRuntime() // the SDK's package plugins knows all kinds, which take a minute to compile
+	for _, kind := range []variants.PanelcfgConfig{timeseries.VariantConfig(), stat.VariantConfig(), heatmap.VariantConfig(), table.VariantConfig(), statetimeline.VariantConfig()} {
+		known.RegisterPanelcfgVariant(kind)
+	}
+	known.RegisterDataqueryVariant(query.VariantConfig())
+	strict := func(text []byte) string {
+		//lint:ignore SA1019 version 2 of the form is for Grafana 12 and later alone
+		var d grafana.Dashboard
+		if err := d.UnmarshalJSONStrict(text); err != nil {
+			return err.Error() // empty if all is well
+		}
+		return ""
+	}
+	if faults := strict(file(t)); faults != "" {
+		t.Error(faults)
+	}
+	for right, wrong := range map[string]string{`"graphMode"`: `"grahpMode"`, `"schemaVersion": 39`: `"schemaVersion": "39"`, `"fillOpacity": 8`: `"fillOpacity": true`} {
+		if !bytes.Contains(file(t), []byte(right)) || strict(bytes.Replace(file(t), []byte(right), []byte(wrong), 1)) == "" {
+			t.Errorf("%s is not found to be wrong", wrong)
+		}
+	}
 }
 
 // chosen is the data source that the viewer chooses.

@@ -1,11 +1,12 @@
-// Prometheus' parser and what it brings along is for these tests alone, so they are a
-// module of their own.
+// Prometheus' parser, Grafana's schema and what they bring along are for these tests alone, so they
+// are a module of their own.
 module github.com/ctrutls/ctrutls/deploy/prometheus
 
 go 1.26.7
 
 require (
 	github.com/goccy/go-yaml v1.19.2
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/prometheus v0.316.0
 )

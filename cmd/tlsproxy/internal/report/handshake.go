@@ -25,7 +25,18 @@ var handshakePart = part{
 	measure: measureHandshakes,
 }
 
-const handshakeRounds = 9
+// On a machine that others use, too, many short rounds tell more than a few long ones.
+const (
+	leastSample   = 200 * time.Millisecond // of a group in a round, where there is time for fewRounds of it
+	mostHandshake = 31                     // rounds
+)
+
+// handshakeRounds divides the time among the samples of a round.
+func (m *measurement) handshakeRounds(samples int) (rounds int, sample time.Duration) {
+	all := m.time * 9 / 10 / time.Duration(samples) // what is between the samples takes some time, too
+	rounds = min(max(int(all/leastSample), fewRounds), mostHandshake)
+	return rounds, min(max(all/time.Duration(rounds), time.Millisecond), demo.MaxDuration)
+}
 
 // An engine is a way to serve key exchanges.
 type engine struct {
@@ -76,12 +87,9 @@ func measureHandshakes(ctx context.Context, m *measurement) error {
 	if len(all) > 1 {
 		t.Metrics = append(t.Metrics, Metric{"key exchanges by a GPU", "%", false})
 	}
-	rounds := m.roundsFor(handshakeRounds)
-	samples := rounds * len(ids) * len(levels) * len(all)
 	o := m.options.Demo
-	o.Listen, o.Groups, o.Rounds, o.Concurrency = "127.0.0.1:0", ids, rounds, 1
-	// What is between the samples takes some time, too.
-	o.Duration = min(max(m.time*9/10/time.Duration(samples), time.Millisecond), demo.MaxDuration)
+	o.Listen, o.Groups, o.Concurrency = "127.0.0.1:0", ids, 1
+	o.Rounds, o.Duration = m.handshakeRounds(len(ids) * len(levels) * len(all))
 	for _, e := range all {
 		rows, err := m.engine(ctx, o, e, levels)
 		if err != nil && ctx.Err() != nil {

@@ -185,6 +185,23 @@ func TestNoBase(t *testing.T) {
 	}
 }
 
+// TestHandshakeRounds: the time is for all samples, which are no shorter than they need to be.
+func TestHandshakeRounds(t *testing.T) {
+	for budget, want := range map[time.Duration]struct {
+		rounds int
+		sample time.Duration
+	}{
+		10 * time.Millisecond: {fewRounds, time.Millisecond},
+		10 * time.Second:      {4, 225 * time.Millisecond},
+		310 * time.Second:     {mostHandshake, 900 * time.Millisecond},
+	} {
+		m := measurement{time: budget}
+		if rounds, sample := m.handshakeRounds(10); rounds != want.rounds || sample != want.sample {
+			t.Errorf("%v: %d rounds of %v", budget, rounds, sample)
+		}
+	}
+}
+
 // TestHandshakeErrors: failed connections, faults and rounds without a handshake each spoil a row.
 func TestHandshakeErrors(t *testing.T) {
 	good := comparison.Sample{Result: loadgen.Result{Completed: 2, Elapsed: time.Second, Handshake: loadgen.Latency{P50: time.Millisecond, P99: 2 * time.Millisecond}}, ServerCPU: time.Millisecond}

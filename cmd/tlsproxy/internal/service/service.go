@@ -248,7 +248,7 @@ func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
 	if succeeded { // the service manager listens to the successor now
 		unwatch()
 	}
-	s.end(succeeded, cause)
+	s.end(ctx, succeeded, cause)
 	unwatch()
 	working.Wait()
 	s.closeTickets()
@@ -262,8 +262,8 @@ func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
 	return cause
 }
 
-// end drains.
-func (s *Service) end(succeeded bool, cause error) {
+// end drains. With a successor there is more time: until run is done.
+func (s *Service) end(run context.Context, succeeded bool, cause error) {
 	s.draining.Store(true)
 	within := time.Duration(s.current().Config.Timeouts.Drain)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -271,7 +271,7 @@ func (s *Service) end(succeeded bool, cause error) {
 	if succeeded {
 		s.operation.close() // whoever asks is to hear of the successor
 		s.log.Info("leaving", "within", within, "connections", s.proxy.Stats().Open)
-		gently, stop := context.WithTimeout(ctx, within/2)
+		gently, stop := context.WithTimeout(run, within/2)
 		defer stop()
 		s.proxy.Leave(gently)
 		s.drain(ctx)

@@ -223,3 +223,15 @@ func TestSigningWarnings(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestFrontWarnings: whoever believes everybody is told.
+func TestFrontWarnings(t *testing.T) {
+	c, err := config.Parse("c.yaml", []byte("certificates: [{cert: a, key: b}]\nbackends: {urls: http://127.0.0.1:1}\n"+
+		"listen: [':1', {address: ':2', proxy_protocol: {from: [10.0.0.0/8, '::/0']}}, {address: unix:/a, proxy_protocol: {from: unix}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := frontWarnings(c); len(got) != 1 || got[0] != "listen[1].proxy_protocol.from[1]: ::/0 is everybody; any client can claim any address" {
+		t.Errorf("%q", got)
+	}
+}

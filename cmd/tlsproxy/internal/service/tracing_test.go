@@ -290,6 +290,21 @@ func TestTraceToNobody(t *testing.T) {
 	}
 }
 
+// TestTraceToOneWhoHangs: the end of the proxy does not wait for a receiver that does
+// not answer longer than it may, and tells what was lost.
+func TestTraceToOneWhoHangs(t *testing.T) {
+	e := traceEdge(t, "ratio: 1", "backends: {urls: 'BACK'}\ntimeouts: {drain: 0s}\n")
+	e.receiver.Answer(0)
+	e.request(1, http.Header{})
+	e.stop()
+	if !strings.Contains(e.log.String(), `msg="tracing ended" err="tracing: the time to send spans was over; dropped: 3"`) {
+		t.Error(e.log.String())
+	}
+	if st := e.state().Tracing; st.Dropped != 3 || st.Exported != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // TestReadHeaders: mistakes are told without what may be a secret.
 func TestReadHeaders(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "headers")

@@ -25,6 +25,7 @@ func (p *Plan) Warnings() []string {
 	all := p.certificateWarnings()
 	all = append(all, groupWarnings("tls.groups", p.Config.TLS.CurveIDs())...)
 	all = append(all, p.hostWarnings()...)
+	all = append(all, frontWarnings(p.Config)...)
 	all = append(all, p.signingWarnings()...)
 	all = append(all, unusedPools(p.Config)...)
 	all = append(all, p.poolWarnings(time.Now())...)
@@ -45,6 +46,18 @@ func groupWarnings(path string, ids []tls.CurveID) (all []string) {
 	}
 	if !slices.ContainsFunc(ids, groups.Classical) {
 		all = append(all, path+" names no classical group; clients without a post-quantum one, and all clients of TLS 1.2, are refused")
+	}
+	return all
+}
+
+// frontWarnings are about listeners that believe everybody.
+func frontWarnings(c *config.Config) (all []string) {
+	for i, l := range c.Listen {
+		for j, from := range l.ProxyProtocol.From {
+			if !from.Unix && from.Prefix.Bits() == 0 {
+				all = append(all, fmt.Sprintf("listen[%d].proxy_protocol.from[%d]: %s is everybody; any client can claim any address", i, j, from))
+			}
+		}
 	}
 	return all
 }

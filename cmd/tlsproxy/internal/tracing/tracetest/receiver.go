@@ -29,7 +29,7 @@ type Receiver struct {
 	URL string // of its traces
 
 	mu      sync.Mutex
-	status  int // that requests are answered with
+	status  int // that requests are answered with; 0: they are not
 	headers []http.Header
 	spans   []Span
 	more    *sync.Cond
@@ -47,7 +47,7 @@ func Start(t *testing.T) *Receiver {
 }
 
 // Answer has requests from now on answered with a status; but for 200 they are not
-// taken.
+// taken. With 0 they wait until the client gives up.
 func (r *Receiver) Answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,13 @@ func (r *Receiver) take(w http.ResponseWriter, q *http.Request) {
 	r.headers = append(r.headers, q.Header)
 	status := r.status
 	r.mu.Unlock()
-	if status != http.StatusOK {
+	switch status {
+	case http.StatusOK:
+	case 0:
+		io.Copy(io.Discard, q.Body) // only then is the client's leaving noticed
+		<-q.Context().Done()
+		return
+	default:
 		w.WriteHeader(status)
 		return
 	}
