@@ -111,6 +111,9 @@ const greeting = "hello from the backend, through tlsproxy\n"
 
 func greet(w http.ResponseWriter, r *http.Request) { io.WriteString(w, greeting) }
 
+// longestWait is for a turn to compute a key exchange: a load is measured, not shed.
+const longestWait = time.Minute
+
 // config is the default one but for where to listen, the one client there is,
 // and the groups: each connection names one, and the server has to take it.
 func (d *Demo) config(backend net.Addr) *config.Config {
@@ -122,6 +125,7 @@ func (d *Demo) config(backend net.Addr) *config.Config {
 	}
 	c.Backends.URLs = []config.URL{{URL: &url.URL{Scheme: "http", Host: backend.String()}}}
 	c.Limits.HandshakesPerSource, c.Limits.ConnectionsPerSource = c.Limits.Handshakes, c.Limits.Connections
+	c.Limits.KeyExchangeWait = config.Duration(longestWait)
 	c.Provider = d.options.Provider
 	c.Admin.Listen = d.options.Admin
 	c.Timeouts.Drain = config.Duration(time.Second)

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,16 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	if _, err := c.do(loadgen.Task{Load: d.load(tls.X25519, 0), Span: loadgen.Span{Duration: time.Second}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLimits: the one client may do all that the proxy can, and no load is shed before the client gives up.
+func TestLimits(t *testing.T) {
+	d := &Demo{options: options()}
+	l := d.config(&net.TCPAddr{}).Limits
+	const clientGivesUp = config.Duration(10 * time.Second)
+	if l.HandshakesPerSource < l.Handshakes || l.ConnectionsPerSource < l.Connections || l.HandshakeRatePerSource != 0 || l.KeyExchangeWait < clientGivesUp {
+		t.Errorf("%+v", l)
 	}
 }
 
