@@ -24,7 +24,7 @@ FUZZTIME ?= 10s
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-browser test-gorgonia \
+.PHONY: help demo build install build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-systemd test-sim test-browser test-gorgonia \
         test-prometheus test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
@@ -73,6 +73,10 @@ test-programs: ## with curl, openssl and nginx; manual pages, completion, units
 	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd systemd-socket-activate=systemd strace=strace
 	$(GOTLS) test -tags programs ./interop
 	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$' ./cmd/tlsproxy
+
+test-systemd: build ## the units under a systemd in a container; needs root and namespaces
+	scripts/need.sh systemd-nspawn=systemd-container openssl=openssl curl=curl
+	scripts/systemd.sh bin/tlsproxy
 
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
 	scripts/need.sh g++=g++ objcopy=binutils

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -215,4 +216,27 @@ func TestTurnOrder(t *testing.T) {
 			t.Errorf("a turn takes %v", held)
 		}
 	})
+}
+
+// TestTurnsByDefault: as many as keep the processors busy, and those that wait for GPUs'
+// batches beside them.
+func TestTurnsByDefault(t *testing.T) {
+	processors := turnsPerProcessor * runtime.GOMAXPROCS(0)
+	for _, test := range []struct {
+		change func(*config.Config)
+		want   int
+	}{
+		{func(c *config.Config) {}, processors},
+		{func(c *config.Config) { c.Provider.Engine = config.EngineAuto }, processors + 2*1024},
+		{func(c *config.Config) {
+			c.Provider.Engine, c.Provider.GPU.Devices, c.Provider.GPU.Capacity = config.EngineGPU, []int{0, 3, 5}, 100
+		}, processors + 3*2*100},
+		{func(c *config.Config) { c.Provider.Engine, c.Limits.KeyExchanges = config.EngineGPU, 5 }, 5},
+	} {
+		c := config.Default()
+		test.change(c)
+		if got := newTurns(c).most; got != test.want {
+			t.Errorf("%+v: %d turns, want %d", c.Provider, got, test.want)
+		}
+	}
 }
