@@ -97,9 +97,9 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
 	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m -run 'TestGPU(EqualsCPU|Bulk|Signer)' ./provider
 
-test-browser: sim ## the live page in Chromium, on the simulated GPU
+test-browser: sim ## the live page, on the simulated GPU, and the page of a report in Chromium
 	scripts/need.sh chromium=chromium
-	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run TestLivePage -timeout 10m ./cmd/tlsproxy
+	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run "TestLivePage|TestReportPage" -timeout 10m ./cmd/tlsproxy
 
 test-prometheus: ## the alert rules, by promtool
 	promtool=$$(scripts/promtool.sh build/.promtool) && $$promtool check rules deploy/prometheus/alerts.yaml && \
