@@ -25,6 +25,7 @@ type exchange struct {
 	control *http.ResponseController
 	request context.Context
 	server  *Server
+	conn    *conn
 	start   time.Time
 	body    *requestBody // nil if the request has none
 	http1   bool
@@ -53,7 +54,7 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, conn: connOf(r.Context()), start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
 	}
@@ -96,11 +97,16 @@ func (x *exchange) WriteHeader(status int) {
 			x.control.EnableFullDuplex()
 			x.Header().Set("Connection", "close")
 		}
-		if x.server.leaving.Load() {
-			x.Header().Set("Connection", "close") // over HTTP/2 net/http makes GOAWAY of it
-		}
+		x.sayLast()
 	}
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// sayLast tells the client if this is its connection's last answer.
+func (x *exchange) sayLast() {
+	if x.server.leaving.Load() || x.conn.isOver() {
+		x.Header().Set("Connection", "close") // over HTTP/2 net/http makes GOAWAY of it
+	}
 }
 
 // Write counts the bytes.
@@ -148,6 +154,7 @@ func (x *exchange) errorPage(status int, text string) {
 	h := x.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
+	x.sayLast()
 	x.status = status
 	x.ResponseWriter.WriteHeader(status) // net/http reads what is left of the body, within bounds
 	fmt.Fprintf(x, "%d %s\n%s\n", status, http.StatusText(status), text)
@@ -155,7 +162,7 @@ func (x *exchange) errorPage(status int, text string) {
 
 // record describes the exchange for the log.
 func (x *exchange) record(r *http.Request) *accesslog.Request {
-	record := &accesslog.Request{Client: connOf(r.Context()).client(r.TLS), Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.Path,
+	record := &accesslog.Request{Client: x.conn.client(r.TLS), Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.Path,
 		Status: x.status, Sent: x.written, Duration: time.Since(x.start), Route: x.route, Backend: x.backend, Answered: x.answered, TraceID: x.trace.ID()}
 	if x.pool != nil {
 		record.Pool = x.pool.Name()
