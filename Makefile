@@ -24,7 +24,7 @@ FUZZTIME ?= 10s
 ORACLE ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build install build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-sim test-browser test-gorgonia \
+.PHONY: help demo build install build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-systemd test-sim test-browser test-gorgonia \
         test-prometheus test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
@@ -74,6 +74,10 @@ test-programs: ## with curl, openssl and nginx; manual pages, completion, units
 	$(GOTLS) test -tags programs ./interop
 	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$' ./cmd/tlsproxy
 
+test-systemd: build ## the units under a systemd in a container; needs root and namespaces
+	scripts/need.sh systemd-nspawn=systemd-container openssl=openssl curl=curl
+	scripts/systemd.sh bin/tlsproxy
+
 sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the CPU
 	scripts/need.sh g++=g++ objcopy=binutils
 	$(MAKE) -C kernels/sim -j2
@@ -93,9 +97,9 @@ test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and i
 	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
 	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m -run 'TestGPU(EqualsCPU|Bulk|Signer)' ./provider
 
-test-browser: sim ## the live page in Chromium, on the simulated GPU
+test-browser: sim ## the live page, on the simulated GPU, and the page of a report in Chromium
 	scripts/need.sh chromium=chromium
-	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run TestLivePage -timeout 10m ./cmd/tlsproxy
+	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run "TestLivePage|TestReportPage" -timeout 10m ./cmd/tlsproxy
 
 test-prometheus: ## the alert rules, by promtool
 	promtool=$$(scripts/promtool.sh build/.promtool) && $$promtool check rules deploy/prometheus/alerts.yaml && \

@@ -105,9 +105,13 @@ func TestServiceUnit(t *testing.T) {
 	if fmt.Sscan(setting("LimitNOFILE"), &files); files < defaults.Limits.Connections+defaults.Limits.Requests+1024 {
 		t.Errorf("%d file descriptors are too few", files)
 	}
-	for _, command := range regexp.MustCompile(`(?m)^Exec\w+=/\S+/tlsproxy (\w+) -c (\S+)$`).FindAllStringSubmatch(unit, -1) {
-		if status, _, _ := tlsproxy(command[1], "--help"); status != 0 || command[2] != "/etc/tlsproxy/tlsproxy.yaml" {
-			t.Errorf("%s", command[0])
+	commands := regexp.MustCompile(`(?m)^Exec\w+=/usr/local/bin/tlsproxy (.*) -c /etc/tlsproxy/tlsproxy.yaml$`).FindAllStringSubmatch(unit, -1)
+	if len(commands) != 2 {
+		t.Errorf("%d commands", len(commands))
+	}
+	for _, command := range commands {
+		if status, _, errText := tlsproxy(append(strings.Fields(command[1]), "--help")...); status != 0 {
+			t.Errorf("%s: %s", command[0], errText)
 		}
 	}
 }

@@ -26,14 +26,14 @@ import (
 // screenshots is where the pictures of the documentation go, if they are wanted.
 var screenshots = flag.String("screenshots", "", "folder to write the live page's screenshots to")
 
-// A browser is Chromium with the live page of a running demonstration.
+// A browser is Chromium with a page, such as the live one of a running demonstration.
 type browser struct {
 	*testing.T
 	ctx  context.Context
 	base string
 }
 
-// open starts a demonstration on the simulated GPU, and a browser at its live page.
+// openLive starts a demonstration on the simulated GPU, and a browser at its live page.
 func openLive(t *testing.T, sim *simctl.Sim) *browser {
 	t.Helper()
 	log := new(logtest.Buffer)
@@ -50,8 +50,15 @@ func openLive(t *testing.T, sim *simctl.Sim) *browser {
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})
-	b := &browser{T: t, base: log.Find(`for more load: (http://\S+)/`)}
+	b := openBrowser(t, log.Find(`for more load: (http://\S+)/`))
+	b.do(chromedp.WaitVisible("#certificates tr"))
+	return b
+}
 
+// openBrowser starts Chromium at a page.
+func openBrowser(t *testing.T, page string) *browser {
+	t.Helper()
+	b := &browser{T: t, base: page}
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))...) // the tests may run as root, where Chromium has no sandbox
 	t.Cleanup(cancel)
@@ -65,7 +72,6 @@ func openLive(t *testing.T, sim *simctl.Sim) *browser {
 	if _, err := chromedp.Run(b.ctx, chromedp.Navigate(b.base)); err != nil { // without a time-out, which would be the browser's
 		t.Fatal(err)
 	}
-	b.do(chromedp.WaitVisible("#certificates tr"))
 	return b
 }
 
@@ -108,6 +114,25 @@ func (b *browser) shoot(name string) {
 	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
 		b.Error(err)
 	}
+}
+
+// phoneAndDark looks at the page on a phone, where nothing may be cut off, and in the dark, where it has to be dark.
+func (b *browser) phoneAndDark(name string) {
+	b.Helper()
+	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2)))
+	if wide := b.text(`document.documentElement.scrollWidth > document.documentElement.clientWidth`); wide != "false" {
+		b.Error("the page is wider than a phone")
+	}
+	b.shoot(name + "-phone")
+	b.do(func(ctx context.Context, target *chromedp.Target) (v chromedp.Void, err error) {
+		dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+		_, err = cdp.Call(ctx, target, emulation.SetEmulatedMedia, dark)
+		return v, err
+	}, chromedp.ResetViewport())
+	if colour := b.text(`getComputedStyle(document.body).backgroundColor`); colour != "rgb(13, 17, 23)" {
+		b.Errorf("in the dark the page is %s", colour)
+	}
+	b.shoot(name + "-dark")
 }
 
 // metric returns a metric's value by its whole name, labels included.
@@ -196,21 +221,7 @@ func TestLivePage(t *testing.T) {
 	b.await("document.body.dataset.events > " + events + " + 1") // the page has the last counts
 	equal("after the fault")
 
-	// On a phone nothing is cut off, and in the dark it is dark.
-	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2)))
-	if wide := b.text(`document.documentElement.scrollWidth > document.documentElement.clientWidth`); wide != "false" {
-		t.Error("the page is wider than a phone")
-	}
-	b.shoot("live-phone")
-	b.do(func(ctx context.Context, target *chromedp.Target) (v chromedp.Void, err error) {
-		dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
-		_, err = cdp.Call(ctx, target, emulation.SetEmulatedMedia, dark)
-		return v, err
-	}, chromedp.ResetViewport())
-	if colour := b.text(`getComputedStyle(document.body).backgroundColor`); colour != "rgb(13, 17, 23)" {
-		t.Errorf("in the dark the page is %s", colour)
-	}
-	b.shoot("live-dark")
+	b.phoneAndDark("live")
 
 	// What a reader of the screen and a keyboard need: names for pictures, heads for tables, a button to be reached.
 	for script, want := range map[string]string{

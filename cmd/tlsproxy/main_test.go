@@ -195,6 +195,9 @@ func TestCheck(t *testing.T) {
 	if status != 0 {
 		t.Errorf("status %d", status)
 	}
+	if status, out, quiet := tlsproxy("check", "-q", "-c", file); status != 0 || out != "" || quiet != errText {
+		t.Errorf("quiet: status %d %s\n%s", status, out, quiet)
+	}
 }
 
 // TestCheckSaysWhatWouldRun: listeners, certificates, hosts, groups in order, pools.

@@ -54,7 +54,10 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	return started.Run(ctx, signals)
 }
 
-type checkCommand struct{ configFlag }
+type checkCommand struct {
+	configFlag
+	Quiet bool `short:"q" help:"Print warnings and mistakes only."`
+}
 
 // Run prints the configuration with its defaults and what it leads to.
 func (c *checkCommand) Run(s streams) error {
@@ -64,6 +67,9 @@ func (c *checkCommand) Run(s streams) error {
 	}
 	for _, w := range plan.Warnings() {
 		fmt.Fprintln(s.err, "tlsproxy: warning:", w)
+	}
+	if c.Quiet {
+		return nil
 	}
 	fmt.Fprintf(s.out, "# %s can be run. With its defaults it says:\n", c.Config)
 	for _, line := range plan.Summary() {

@@ -155,6 +155,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const head = "certificates: [{cert: cert.pem, key: key.pem}]\n"
 	write("secrets", base64.StdEncoding.EncodeToString(make([]byte, 32))+"\n", 0o600)
 	write("broken", "#!/bin/sh\necho this build is broken >&2\nexit 3\n", 0o700)
 	link(os.Args[0])
@@ -212,19 +213,28 @@ func TestUpgrade(t *testing.T) {
 
 	l := startLoad(t, address)
 	l.more(100)
-	for name, spoil := range map[string]func(){
-		"exit status 3": func() { link(filepath.Join(dir, "broken")) },
-		"exit status 1": func() { write("conf.yaml", valid+"listne: oh\n", 0o600) },
+	for _, spoiled := range []struct {
+		spoil        func()
+		want, reason string
+	}{
+		{func() { link(filepath.Join(dir, "broken")) }, "exit status 3", "this build is broken"},
+		{func() { write("conf.yaml", valid+"listne: oh\n", 0o600) }, "exit status 1", `did you mean "listen"?`},
+		{func() { // it has taken the sockets when it finds that one is taken
+			write("conf.yaml", head+strings.Replace(valid, "'127.0.0.1:0'}", "'"+backend.Listener.Addr().String()+"'}", 1), 0o600)
+		}, "exit status 1", "bind: address already in use"},
 	} {
-		spoil()
+		spoiled.spoil()
 		signal(pid, syscall.SIGUSR2)
-		if line := log.Find(`msg="the upgrade failed; this process serves on" err="(.*)"`); !strings.HasSuffix(line, "has ended before it served: "+name) {
-			t.Errorf("%s, want %s", line, name)
+		if line := log.Find(`msg="the upgrade failed; this process serves on" err="(.*)"`); !strings.HasSuffix(line, "has ended before it served: "+spoiled.want) {
+			t.Errorf("%s, want %s", line, spoiled.want)
 		}
-		log.Take("the upgrade failed")
+		if all := log.Take("the upgrade failed"); !strings.Contains(all, spoiled.reason) {
+			t.Errorf("the new process does not say why: %s", all)
+		}
 		link(os.Args[0])
-		write("conf.yaml", "certificates: [{cert: cert.pem, key: key.pem}]\n"+valid, 0o600)
+		write("conf.yaml", head+valid, 0o600)
 		l.more(50)
+		resumes("unix", socket)
 	}
 	for range 3 {
 		signal(pid, syscall.SIGUSR2)

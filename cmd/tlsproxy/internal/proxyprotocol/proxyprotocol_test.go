@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/netip"
@@ -153,6 +154,29 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestCheckSum: a checksum that is there is checked, whatever stands around it.
+func TestCheckSum(t *testing.T) {
+	type tlv = proxyproto.TLV
+	good := []byte(header2(t, proxied, tcp4, tlv{Type: proxyproto.PP2_TYPE_NOOP, Value: make([]byte, 3)}, tlv{Type: proxyproto.PP2_TYPE_CRC32C, Value: make([]byte, 4)},
+		tlv{Type: proxyproto.PP2_TYPE_AUTHORITY, Value: []byte("a.example")}))
+	const at = fixedBytes + 12 + 3 + 3 + 3
+	binary.BigEndian.PutUint32(good[at:], crc32.Checksum(good, crc32.MakeTable(crc32.Castagnoli)))
+	if h := read(t, good); h.Authority != "a.example" {
+		t.Errorf("%+v", h)
+	}
+	for _, i := range []int{16, at, at + 3, len(good) - 1} { // a source, the sum itself, a name
+		bad := bytes.Clone(good)
+		bad[i] ^= 1
+		if _, _, err := (&Trust{Timeout: time.Second}).Read(stream{Reader: bytes.NewReader(bad)}); !errors.Is(err, errSum) {
+			t.Errorf("byte %d: %v", i, err)
+		}
+	}
+	short := header2(t, proxied, tcp4, tlv{Type: proxyproto.PP2_TYPE_CRC32C, Value: make([]byte, 3)})
+	if _, _, err := (&Trust{Timeout: time.Second}).Read(stream{Reader: strings.NewReader(short)}); !errors.Is(err, errSum) {
+		t.Errorf("a sum of three bytes: %v", err)
+	}
+}
+
 // TestReadWaits: a connection that says nothing is given up in time, and one that
 // ends is told apart.
 func TestReadWaits(t *testing.T) {
@@ -242,7 +266,7 @@ func TestFormatTLS(t *testing.T) {
 		t.Error("a certificate of an earlier connection is told of as of this one")
 	}
 	front.UniqueID = strings.Repeat("a", 1<<16)
-	if _, err := (&Client{Front: front}).Format(V2); err == nil || !strings.HasPrefix(err.Error(), "proxyprotocol: ") || errors.Is(err, ErrNone) {
+	if _, err := (&Client{Front: front}).Format(V2); err == nil || !strings.HasPrefix(err.Error(), "proxyprotocol: ") || errors.Is(err, errNone) {
 		t.Errorf("more than fits: %v", err)
 	}
 }

@@ -3,8 +3,10 @@ package proxyprotocol
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/netip"
@@ -59,8 +61,8 @@ const (
 	bufferBytes = 512 // a header with what HAProxy sends by default, and the first bytes behind it
 )
 
-// ErrNone says that a connection has no header where one is required.
-var ErrNone = errors.New("proxyprotocol: the connection does not begin with a PROXY header")
+// errNone says that a connection has no header where one is required.
+var errNone = errors.New("proxyprotocol: the connection does not begin with a PROXY header")
 
 // Read reads the header at the head of a connection that t trusts, in bounded
 // time, and sets no deadline that stays. It returns what was read beyond it as
@@ -80,7 +82,7 @@ func (t *Trust) Read(c net.Conn) (h *Header, ahead []byte, err error) {
 		return nil, nil, io.EOF
 	case errors.Is(err, proxyproto.ErrNoProxyProtocol) && t.Optional: // nothing was taken from the buffer
 	case errors.Is(err, proxyproto.ErrNoProxyProtocol):
-		return nil, nil, ErrNone
+		return nil, nil, errNone
 	case err != nil:
 		return nil, nil, fmt.Errorf("proxyprotocol: a faulty PROXY header: %w", err)
 	default:
@@ -141,6 +143,9 @@ func newHeader(raw *proxyproto.Header) (*Header, error) {
 		h.Source, h.Destination = raw.SourceAddr, raw.DestinationAddr
 	}
 	tlvs, err := raw.TLVs()
+	if err == nil {
+		err = checkSum(raw)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("proxyprotocol: a faulty PROXY header: %w", err)
 	}
@@ -164,4 +169,43 @@ func newHeader(raw *proxyproto.Header) (*Header, error) {
 		}
 	}
 	return h, nil
+}
+
+// fixedBytes is how long a header of version 2 is up to its addresses, and
+// addressBytes how long those are (section 2.2).
+const fixedBytes = 16
+
+var addressBytes = map[proxyproto.AddressFamilyAndProtocol]int{proxyproto.TCPv4: 12, proxyproto.TCPv6: 36}
+
+var errSum = errors.New("its checksum is another")
+
+// checkSum compares a header with the CRC32C in it, if it has one (section 2.2.3).
+// It looks at those with addresses of TCP alone: others do not format to the bytes
+// that came.
+func checkSum(h *proxyproto.Header) error {
+	addresses, known := addressBytes[h.TransportProtocol]
+	if h.Version != 2 || h.Command.IsLocal() || !known {
+		return nil
+	}
+	whole, err := h.Format()
+	if err != nil {
+		return err
+	}
+	rest := whole[fixedBytes+addresses:]
+	for len(rest) > 0 { // the TLVs, whose lengths have been checked
+		kind, end := proxyproto.PP2Type(rest[0]), 3+int(binary.BigEndian.Uint16(rest[1:]))
+		if value := rest[3:end]; kind == proxyproto.PP2_TYPE_CRC32C {
+			if len(value) != crc32.Size {
+				return errSum
+			}
+			want := binary.BigEndian.Uint32(value)
+			clear(value)
+			if crc32.Checksum(whole, crc32.MakeTable(crc32.Castagnoli)) != want {
+				return errSum
+			}
+			return nil
+		}
+		rest = rest[end:]
+	}
+	return nil
 }

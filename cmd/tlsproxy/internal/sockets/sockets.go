@@ -76,7 +76,7 @@ func (l Listener) Own(own bool) {
 // caller closes them.
 func (s Spec) Open(given *Given) ([]Listener, error) {
 	if taken := given.take(s.Name()); len(taken) > 0 {
-		return taken, nil
+		return taken, s.adjust(taken)
 	}
 	var ln net.Listener
 	var err error
@@ -94,6 +94,20 @@ func (s Spec) Open(given *Given) ([]Listener, error) {
 		return nil, err
 	}
 	return []Listener{{ln, s.Name()}}, nil
+}
+
+// adjust gives sockets that were opened before what a Spec says of their files.
+func (s Spec) adjust(taken []Listener) error {
+	if s.Unix == "" {
+		return nil
+	}
+	if err := os.Chmod(s.Unix, s.Mode); err != nil {
+		for _, ln := range taken {
+			ln.Close()
+		}
+		return err
+	}
+	return nil
 }
 
 func noOption(int) error { return nil }

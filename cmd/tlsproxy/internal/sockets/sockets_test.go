@@ -81,6 +81,63 @@ func TestUnix(t *testing.T) {
 	}
 }
 
+// TestInherit: sockets are found by their names, with the mode that is asked for now;
+// their files go only once they are owned.
+func TestInherit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.sock")
+	before := []Listener{open(t, Spec{Unix: path, Mode: 0o600}), open(t, Spec{For: "admin", TCP: "127.0.0.1:0"})}
+	inherit := func() *Given {
+		t.Helper()
+		var names []string
+		var files []*os.File
+		for _, ln := range before {
+			f, err := ln.File()
+			if err != nil {
+				t.Fatal(err)
+			}
+			files, names = append(files, f), append(names, ln.Name)
+		}
+		g, err := newGiven(names, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	given := inherit()
+	all, err := Spec{Unix: path, Mode: 0o640}.Open(given)
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	connects(t, all[0])
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if own, err := (Spec{TCP: "127.0.0.1:0"}).Open(given); err != nil || own[0].Addr().String() == before[1].Addr().String() {
+		t.Errorf("the admin's socket for clients: %v, %v", own, err)
+	} else {
+		own[0].Close()
+	}
+	if rest := given.CloseRest(); len(rest) != 1 || rest[0] != "admin 127.0.0.1:0" {
+		t.Errorf("left: %v", rest)
+	}
+	all[0].Close()
+	connects(t, before[0]) // the file is there
+	given = inherit()
+	again, err := Spec{Unix: path, Mode: 0o600}.Open(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given.CloseRest()
+	before[0].Own(false)
+	before[0].Close()
+	connects(t, again[0])
+	again[0].Own(true)
+	again[0].Close()
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the file after the last process: %v", err)
+	}
+}
+
 // TestReusePort: two may listen at one port if both say so.
 func TestReusePort(t *testing.T) {
 	for _, family := range []string{"127.0.0.1:0", "[::1]:0"} {

@@ -57,7 +57,6 @@ const (
 // A Tracer makes spans and sends them. Its methods may be called concurrently, and
 // on nil, which traces nothing and costs nothing.
 type Tracer struct {
-	provider  *sdk.TracerProvider
 	tracer    trace.Tracer
 	trust     []netip.Prefix
 	trustUnix bool
@@ -90,7 +89,7 @@ func Open(o Options) (*Tracer, error) {
 	limits.AttributeCountLimit, limits.AttributeValueLengthLimit = maxAttributes, maxText
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(q), sdk.WithResource(about), sdk.WithRawSpanLimits(limits),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Ratio))))
-	return &Tracer{provider: p, tracer: p.Tracer("tlsproxy", trace.WithSchemaURL(semconv.SchemaURL)), trust: o.Trust, trustUnix: o.TrustUnix, queue: q, client: client}, nil
+	return &Tracer{tracer: p.Tracer("tlsproxy", trace.WithSchemaURL(semconv.SchemaURL)), trust: o.Trust, trustUnix: o.TrustUnix, queue: q, client: client}, nil
 }
 
 // Stats counts the spans that were sampled and have ended. The counts only grow.
@@ -113,7 +112,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	err := t.queue.Shutdown(ctx) // the provider's would do nothing if ctx is done already
+	err := t.queue.Shutdown(ctx)
 	left := t.queue.abandon()
 	t.client.CloseIdleConnections()
 	if left > 0 {

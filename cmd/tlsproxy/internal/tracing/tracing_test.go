@@ -267,7 +267,7 @@ func TestRefused(t *testing.T) {
 	receiver.Answer(http.StatusBadRequest)
 	for range 3 {
 		tracer.Request(request("192.0.2.1:1", "")).End(&accesslog.Request{Method: "GET", Status: 200}, nil)
-		if err := tracer.provider.ForceFlush(t.Context()); err != nil {
+		if err := tracer.queue.ForceFlush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestQueue(t *testing.T) {
 	b := &blocking{entered: make(chan bool, 10), leave: make(chan bool)}
 	q := newQueue(b, 4, slog.New(slog.DiscardHandler))
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(q))
-	tracer := &Tracer{provider: p, tracer: p.Tracer(""), queue: q, client: http.DefaultClient}
+	tracer := &Tracer{tracer: p.Tracer(""), queue: q, client: http.DefaultClient}
 	end := func() {
 		tracer.Request(request("192.0.2.1:1", "")).End(&accesslog.Request{Method: "GET", Status: 200}, nil)
 	}
