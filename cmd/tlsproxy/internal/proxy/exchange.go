@@ -56,7 +56,7 @@ func exchangeOf(ctx context.Context) *exchange {
 func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, conn: connOf(r.Context()), start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
-		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
+		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody), http1: x.http1}
 	}
 	if r.ProtoMajor == 2 {
 		x.streamTimeout = time.Duration(timeouts.Write)
@@ -197,6 +197,7 @@ type requestBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration // 0: none
+	http1   bool
 
 	received atomic.Int64 // bytes
 
@@ -277,14 +278,20 @@ func (b *requestBody) timedOut() bool {
 	return b.expired || !b.deadline.IsZero() && !time.Now().Before(b.deadline)
 }
 
-// finish is called when the request has been answered. The server may read what
-// is left of the body, for which a deadline stays behind, and sets its own
-// afterwards; not so if the request is over, its client gone.
+// finish is called when the request has been answered. Over HTTP/1.1 the server may
+// read what is left of the body, for which a deadline stays behind, and sets its own
+// afterwards; not so if the request is over, its client gone. Over HTTP/2 it does
+// not, and a read that is still under way may have set the deadline of a stream that
+// is closed: nobody else would take that timer away, which keeps the whole connection
+// in memory until it runs out.
 func (b *requestBody) finish(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finished = true
-	if !b.ended && !over {
+	switch {
+	case b.http1 && !b.ended && !over:
 		b.setDeadline()
+	case !b.http1 && !b.deadline.IsZero():
+		b.control.SetReadDeadline(time.Time{})
 	}
 }
