@@ -4,11 +4,9 @@ package report
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,64 +19,6 @@ import (
 	"github.com/ctrutls/ctrutls/kernels"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
-
-// simulatorName begins the names of the simulator's devices.
-const simulatorName = "ctrutls simulator"
-
-func findGPUs() *gpus {
-	api, err := driver.Open("")
-	if errors.Is(err, driver.ErrNoDriver) {
-		return &gpus{err: "there is no NVIDIA driver"}
-	}
-	if err != nil {
-		return &gpus{err: err.Error()}
-	}
-	n, err := api.DeviceCount()
-	if err != nil {
-		return &gpus{err: err.Error()}
-	}
-	g := &gpus{driver: fmt.Sprintf("CUDA %d.%d, through %s", api.Version()/1000, api.Version()%1000/10, driver.Implementation())}
-	if version, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
-		g.driver = strings.TrimSpace(string(version)) + ", " + g.driver
-	}
-	for i := range n {
-		info, err := api.DeviceInfo(i)
-		if err != nil {
-			return &gpus{err: err.Error()}
-		}
-		g.simulated = g.simulated || strings.HasPrefix(info.Name, simulatorName)
-		g.names = append(g.names, info.Name)
-		g.devices = append(g.devices, fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %.0f GiB", info.Name, info.Major, info.Minor, info.Multiprocessors, float64(info.Memory)/(1<<30)))
-	}
-	if n == 0 {
-		g.err = "the driver has no device"
-	}
-	return g
-}
-
-// kernelFacts name the kernels by what they are.
-func kernelFacts() []Fact {
-	hash, n := sha256.New(), 0
-	for _, m := range modules() {
-		text, err := m.PTX()
-		if err != nil {
-			return []Fact{{"Kernels", err.Error()}}
-		}
-		hash.Write(text)
-		n++
-	}
-	return []Fact{{"Kernels", fmt.Sprintf("%d modules of embedded PTX, SHA-256 of all in order %x", n, hash.Sum(nil)[:8])}}
-}
-
-func modules() []kernels.Module {
-	all := []kernels.Module{{Curve: kernels.Curve25519}, {Curve: kernels.P256}}
-	for _, n := range []int{653, 761, 1277} {
-		for _, m := range kernels.Multiplications() {
-			all = append(all, kernels.Module{N: n, Multiplication: m})
-		}
-	}
-	return all
-}
 
 // A cardPlan is what is measured on a card.
 type cardPlan struct {
@@ -98,8 +38,13 @@ type cardPlan struct {
 	keys       int   // that decapsulations are done by
 }
 
-var plan = cardPlan{set: 761, sets: []int{653, 761, 1277}, operations: kernels.Operations(), batches: []int{1, 16, 64, 256, 1024, 4096, 16384, 65536}, latency: 4096, runs: bench.LatencyRuns, products: []int{1, 8, 64, 512, 1024, 4096, 8192, 16384, 65536}, tiled: 8192,
-	whole: []int{64, 1024, 16384}, rings: []int{1, 2, 3, 5}, chunk: 1 << 15, total: 1 << 20, rows: 4096, keys: 4096}
+var plan = cardPlan{
+	set: 761, sets: []int{653, 761, 1277}, operations: kernels.Operations(),
+	batches: []int{1, 16, 64, 256, 1024, 4096, 16384, 65536}, latency: 4096, runs: bench.LatencyRuns,
+	products: []int{1, 8, 64, 512, 1024, 4096, 8192, 16384, 65536}, tiled: 8192, whole: []int{64, 1024, 16384},
+	rings: []int{1, 2, 3, 5}, chunk: 1 << 15, total: 1 << 20,
+	rows: 4096, keys: 4096,
+}
 
 const gpuRounds = 5 // at most
 
@@ -188,6 +133,19 @@ func (r *Row) try(values []float64, err error) {
 	default:
 		r.add(values...)
 	}
+}
+
+// rounds calls round until its time is over, at least once and at most `most` times.
+func (m *measurement) rounds(ctx context.Context, most int, share time.Duration, round func() error) error {
+	for begin, i := time.Now(), 0; i < most && (i == 0 || time.Since(begin) < share); i++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := round(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A probe measures a row once.
