@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logtest"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tickets"
 )
 
@@ -38,6 +43,79 @@ func TestConfigurationsForKubernetes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// volume is a folder as Kubernetes mounts a ConfigMap or a Secret: links to files in
+// ..data, which is a link itself and swapped when something changes.
+type volume struct {
+	dir     string
+	version int
+}
+
+// swap has the volume hold some files.
+func (v *volume) swap(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	v.version++
+	now := fmt.Sprint("..", v.version)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(os.MkdirAll(filepath.Join(v.dir, now), 0o700))
+	for name, data := range files {
+		do(os.WriteFile(filepath.Join(v.dir, now, name), data, 0o600))
+		if v.version == 1 {
+			do(os.Symlink(filepath.Join("..data", name), filepath.Join(v.dir, name)))
+		}
+	}
+	do(os.Symlink(now, filepath.Join(v.dir, "..tmp")))
+	do(os.Rename(filepath.Join(v.dir, "..tmp"), filepath.Join(v.dir, "..data")))
+}
+
+// TestVolumesOfKubernetes: a proxy with the manifests' configuration takes up a changed
+// certificate and a changed configuration, and keeps to the old one where the new has a
+// mistake.
+func TestVolumesOfKubernetes(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	defer backend.Close()
+	dir := t.TempDir()
+	configuration, certificates, secrets := &volume{dir: filepath.Join(dir, "configuration")}, &volume{dir: filepath.Join(dir, "certificates")}, &volume{dir: filepath.Join(dir, "tickets")}
+	text := strings.NewReplacer("/etc/tlsproxy", dir, "http://app.default.svc.cluster.local:8080", backend.URL, ":8443", "127.0.0.1:0", "0.0.0.0:9443", "127.0.0.1:0",
+		"poll: 10s", "poll: 100ms").Replace(deployed(t, "kubernetes", "base", "tlsproxy.yaml"))
+	pair := func() map[string][]byte {
+		from, all := filepath.Dir(files(t, selfSigned(t), "")), map[string][]byte{}
+		for name, file := range map[string]string{"tls.crt": "cert.pem", "tls.key": "key.pem"} {
+			var err error
+			if all[name], err = os.ReadFile(filepath.Join(from, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return all
+	}
+	certificates.swap(t, pair())
+	secrets.swap(t, map[string][]byte{"ticket-secrets": []byte(strings.Repeat("5a", 32))})
+	configuration.swap(t, map[string][]byte{"tlsproxy.yaml": []byte(text)})
+
+	log := new(logtest.Buffer)
+	ctx, stop := context.WithCancel(context.Background())
+	status := make(chan int)
+	go func() {
+		status <- execute(ctx, []string{"run", "-c", filepath.Join(configuration.dir, "tlsproxy.yaml")}, nil, io.Discard, log)
+	}()
+	log.Take(`"msg":"admin listener"`)
+	certificates.swap(t, pair())
+	log.Take(`"msg":"reloaded","because":"changed files","changes":0,"certificates":1,"new":1,"gone":1`)
+	configuration.swap(t, map[string][]byte{"tlsproxy.yaml": []byte(strings.Replace(text, "drain: 30s", "drain: 20s", 1))})
+	log.Take(`"msg":"changed","key":"timeouts.drain","from":"30s","to":"20s"`)
+	configuration.swap(t, map[string][]byte{"tlsproxy.yaml": []byte("mistake: 1\n" + text)})
+	log.Take(`"msg":"reloading failed; everything stays as it was"`)
+	stop()
+	if s := <-status; s != 0 {
+		t.Errorf("status %d", s)
+	}
+	log.Take(`"within":20000000000`)
 }
 
 // TestPlaceholderIsNoSecret: the manifest's ticket secret cannot be used as it is.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,12 @@ func loopback() *proxyprotocol.Trust {
 // connect there, first sending what head returns.
 func (r *rig) behind(trust *proxyprotocol.Trust, head func() []byte) {
 	r.t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	r.behindAt("tcp", "127.0.0.1:0", trust, head)
+}
+
+func (r *rig) behindAt(network, address string, trust *proxyprotocol.Trust, head func() []byte) {
+	r.t.Helper()
+	ln, err := net.Listen(network, address)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -42,7 +48,7 @@ func (r *rig) behind(trust *proxyprotocol.Trust, head func() []byte) {
 		}
 	})
 	r.dial = func(ctx context.Context) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", ln.Addr().String())
+		c, err := new(net.Dialer).DialContext(ctx, network, ln.Addr().String())
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +69,7 @@ func (h *headed) Write(b []byte) (int, error) {
 	return max(written-n, 0), err
 }
 
-func (h *headed) CloseWrite() error { return h.Conn.(*net.TCPConn).CloseWrite() }
+func (h *headed) CloseWrite() error { return h.Conn.(halfCloser).CloseWrite() }
 
 // header is one of version 2 for a client of 192.0.2.7.
 func header(t *testing.T, tlvs ...proxyproto.TLV) []byte {
@@ -173,6 +179,30 @@ func TestFrontOptional(t *testing.T) {
 		t.Error("a header of somebody else was believed")
 	}
 	r.log.wait("first record does not look like a TLS handshake")
+}
+
+// TestFrontOnUnixSocket: whoever may connect there is believed, if asked for; and
+// without a header nothing is known of the client.
+func TestFrontOnUnixSocket(t *testing.T) {
+	r := newRig(t, func(c *config.Config) { c.Headers.Forwarded = true }, tellSource)
+	for i, test := range []struct {
+		trust *proxyprotocol.Trust
+		head  []byte
+		want  string
+	}{
+		{&proxyprotocol.Trust{Unix: true, Timeout: time.Minute}, header(t), `["192.0.2.7"] for=192.0.2.7;host=front.example;proto=https`},
+		{&proxyprotocol.Trust{Unix: true, Optional: true, Timeout: time.Minute}, nil, `[] for=unknown;host=front.example;proto=https`},
+		{nil, nil, `[] for=unknown;host=front.example;proto=https`},
+	} {
+		r.behindAt("unix", filepath.Join(t.TempDir(), fmt.Sprint(i)), test.trust, always(test.head))
+		if status, body := r.get(r.client(false), "/"); status != 200 || body != test.want {
+			t.Errorf("%+v: %d %s, want %s", test.trust, status, body, test.want)
+		}
+	}
+	r.behindAt("unix", filepath.Join(t.TempDir(), "networks"), loopback(), always(header(t)))
+	if _, err := r.client(false).Get("https://front.example/"); err == nil {
+		t.Error("a Unix socket's client counts as one of a network")
+	}
 }
 
 // TestFrontLimits: handshakes are counted for the client, not for the proxy in
@@ -368,5 +398,49 @@ func TestBackendConnectionsOfClients(t *testing.T) {
 	}
 	if line := r.log.wait("msg=request "); !strings.Contains(line, "backend="+telling.URLs[0].Host+" ") {
 		t.Error(line)
+	}
+}
+
+// TestUpgradedBackendConnection: a connection that tells of a client can switch
+// protocols, and its directions end one by one.
+func TestUpgradedBackendConnection(t *testing.T) {
+	sources := make(chan string, 1)
+	telling := pool(serveBytes(t, func(c net.Conn) {
+		h, ahead, err := (&proxyprotocol.Trust{Timeout: time.Minute}).Read(c)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		sources <- h.Source.String()
+		r := bufio.NewReader(io.MultiReader(bytes.NewReader(ahead), c))
+		if _, err := http.ReadRequest(r); err != nil {
+			t.Error(err)
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		all, _ := io.ReadAll(r) // to the end of the client's direction
+		c.Write(append([]byte("echo of "), all...))
+	}))
+	telling.URLs[0].Scheme = "http"
+	telling.ProxyProtocol = config.SendProxyV2
+	r := newRig(t, func(c *config.Config) {
+		c.Pools = map[string]config.Pool{"telling": telling}
+		c.Hosts = []config.Host{{Names: []config.HostName{"front.example"}, Mode: config.ModeHTTP, Pool: "telling"}}
+	}, hello)
+	r.behind(loopback(), always(header(t)))
+	c := r.connect()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: front.example\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	in := bufio.NewReader(c)
+	response, err := http.ReadResponse(in, nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v, %v", response, err)
+	}
+	io.WriteString(c, "what was sent")
+	c.CloseWrite()
+	if answer, err := io.ReadAll(in); err != nil || string(answer) != "echo of what was sent" {
+		t.Errorf("%q, %v", answer, err)
+	}
+	if source := <-sources; source != "192.0.2.7:7" {
+		t.Error(source)
 	}
 }

@@ -4,11 +4,9 @@ package report
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,67 +20,10 @@ import (
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
-// simulatorName begins the names of the simulator's devices.
-const simulatorName = "ctrutls simulator"
-
-func findGPUs() *gpus {
-	api, err := driver.Open("")
-	if errors.Is(err, driver.ErrNoDriver) {
-		return &gpus{err: "there is no NVIDIA driver"}
-	}
-	if err != nil {
-		return &gpus{err: err.Error()}
-	}
-	n, err := api.DeviceCount()
-	if err != nil {
-		return &gpus{err: err.Error()}
-	}
-	g := &gpus{driver: fmt.Sprintf("CUDA %d.%d, through %s", api.Version()/1000, api.Version()%1000/10, driver.Implementation())}
-	if version, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
-		g.driver = strings.TrimSpace(string(version)) + ", " + g.driver
-	}
-	for i := range n {
-		info, err := api.DeviceInfo(i)
-		if err != nil {
-			return &gpus{err: err.Error()}
-		}
-		g.simulated = g.simulated || strings.HasPrefix(info.Name, simulatorName)
-		g.names = append(g.names, info.Name)
-		g.devices = append(g.devices, fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %.0f GiB", info.Name, info.Major, info.Minor, info.Multiprocessors, float64(info.Memory)/(1<<30)))
-	}
-	if n == 0 {
-		g.err = "the driver has no device"
-	}
-	return g
-}
-
-// kernelFacts name the kernels by what they are.
-func kernelFacts() []Fact {
-	hash, n := sha256.New(), 0
-	for _, m := range modules() {
-		text, err := m.PTX()
-		if err != nil {
-			return []Fact{{"Kernels", err.Error()}}
-		}
-		hash.Write(text)
-		n++
-	}
-	return []Fact{{"Kernels", fmt.Sprintf("%d modules of embedded PTX, SHA-256 of all in order %x", n, hash.Sum(nil)[:8])}}
-}
-
-func modules() []kernels.Module {
-	all := []kernels.Module{{Curve: kernels.Curve25519}, {Curve: kernels.P256}}
-	for _, n := range []int{653, 761, 1277} {
-		for _, m := range kernels.Multiplications() {
-			all = append(all, kernels.Module{N: n, Multiplication: m})
-		}
-	}
-	return all
-}
-
 // A cardPlan is what is measured on a card.
 type cardPlan struct {
-	set        int
+	set        int   // of everything but
+	sets       []int // what compares them
 	operations []kernels.Operation
 	batches    []int // sizes
 	latency    int   // the largest of them that is timed from host to host
@@ -97,8 +38,13 @@ type cardPlan struct {
 	keys       int   // that decapsulations are done by
 }
 
-var plan = cardPlan{set: 761, operations: kernels.Operations(), batches: []int{1, 16, 64, 256, 1024, 4096, 16384, 65536}, latency: 4096, runs: bench.LatencyRuns, products: []int{1, 8, 64, 512, 1024, 4096, 8192, 16384, 65536}, tiled: 8192,
-	whole: []int{64, 1024, 16384}, rings: []int{1, 2, 3, 5}, chunk: 1 << 15, total: 1 << 20, rows: 4096, keys: 4096}
+var plan = cardPlan{
+	set: 761, sets: []int{653, 761, 1277}, operations: kernels.Operations(),
+	batches: []int{1, 16, 64, 256, 1024, 4096, 16384, 65536}, latency: 4096, runs: bench.LatencyRuns,
+	products: []int{1, 8, 64, 512, 1024, 4096, 8192, 16384, 65536}, tiled: 8192, whole: []int{64, 1024, 16384},
+	rings: []int{1, 2, 3, 5}, chunk: 1 << 15, total: 1 << 20,
+	rows: 4096, keys: 4096,
+}
 
 const gpuRounds = 5 // at most
 
@@ -148,7 +94,11 @@ func onCard(m *measurement, p cardPlan, do func(*card) error) (err error) {
 
 // newCase makes n random operations and, for decapsulations, their keys.
 func (c *card) newCase(op kernels.Operation, n int) (*bench.Case, error) {
-	return bench.NewCase(c.set, op, n, bench.CaseOptions{Table: c.table(op, n)}, rand.Uint64())
+	return c.newCaseOf(c.set, op, n)
+}
+
+func (c *card) newCaseOf(set *kernels.Set, op kernels.Operation, n int) (*bench.Case, error) {
+	return bench.NewCase(set, op, n, bench.CaseOptions{Table: c.table(op, n)}, rand.Uint64())
 }
 
 // table is how many keys are resident.
@@ -183,6 +133,19 @@ func (r *Row) try(values []float64, err error) {
 	default:
 		r.add(values...)
 	}
+}
+
+// rounds calls round until its time is over, at least once and at most `most` times.
+func (m *measurement) rounds(ctx context.Context, most int, share time.Duration, round func() error) error {
+	for begin, i := time.Now(), 0; i < most && (i == 0 || time.Since(begin) < share); i++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := round(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A probe measures a row once.
@@ -223,7 +186,7 @@ var operationNames = map[kernels.Operation]string{kernels.KeyGen: "KeyGen", kern
 
 func (c *card) batches(ctx context.Context) error {
 	c.step("by size")
-	return errors.Join(c.bySize(ctx), c.byStreams(ctx), c.besideCore(ctx))
+	return errors.Join(c.bySize(ctx), c.bySet(ctx), c.byStreams(ctx), c.byDevices(ctx), c.besideCore(ctx))
 }
 
 func (c *card) bySize(ctx context.Context) error {
@@ -251,7 +214,70 @@ func (c *card) bySize(ctx context.Context) error {
 			}})
 		}
 	}
-	return c.measureTable(ctx, c.time/3, t, probes)
+	return c.measureTable(ctx, c.time/4, t, probes)
+}
+
+// bySet compares the parameter sets.
+func (c *card) bySet(ctx context.Context) error {
+	c.step("parameter sets")
+	n := slices.Max(c.plan.batches)
+	t := Table{ID: "gpu-sets", Title: fmt.Sprintf("The parameter sets, batches of %d on the device", n), Labels: []string{"operation", "set"}, Metrics: []Metric{{"rate", "M/s", true}}, Bases: []string{setName(c.plan.set)}}
+	var probes []probe
+	for _, op := range c.plan.operations {
+		for _, size := range c.plan.sets {
+			set, err := kernels.NewSet(size)
+			if err != nil {
+				return err
+			}
+			k, err := c.newCaseOf(set, op, min(n, c.plan.rows))
+			if err != nil {
+				return err
+			}
+			o := kernels.Options{Table: c.table(op, k.N)}
+			id := func(size int) string { return operationNames[op] + "/" + setName(size) }
+			row := Row{ID: id(size), Labels: []string{operationNames[op], setName(size)}, Bases: []string{id(c.plan.set)}}
+			probes = append(probes, probe{row, func() ([]float64, error) {
+				d, _, err := c.Resident(k, n, o, bench.AllLaunches, c.stream)
+				return []float64{perMicrosecond(n, d)}, err
+			}})
+		}
+	}
+	return c.measureTable(ctx, c.time/6, t, probes)
+}
+
+func setName(n int) string { return fmt.Sprintf("CTRU-Prime-%d", n) }
+
+// byDevices tells what several devices at once gain; with one there is nothing to tell.
+func (c *card) byDevices(ctx context.Context) error {
+	if len(c.gpus.names) < 2 {
+		return nil
+	}
+	c.step("several GPUs")
+	t := Table{ID: "gpu-devices", Title: fmt.Sprintf("Several GPUs at once, batches of %d, host to host", c.plan.chunk), Labels: []string{"operation", "GPUs"},
+		Metrics: []Metric{{"rate of all together", "M/s", true}}, Bases: []string{"one GPU"},
+		Charts: []Chart{{ID: "gpu-devices", Kind: Lines, Title: "What more GPUs gain", X: "GPUs", Y: "one GPU = 1", Base: 0}}}
+	var probes []probe
+	for _, op := range c.plan.operations {
+		k, err := c.newCase(op, min(c.plan.chunk, c.plan.rows))
+		if err != nil {
+			return err
+		}
+		o := bench.EndToEndOptions{Options: kernels.Options{Table: c.table(op, k.N)}, Chunk: c.plan.chunk, Rings: slices.Max(c.plan.rings)}
+		var devices []int
+		for n := 1; n <= len(c.gpus.names); n *= 2 {
+			for len(devices) < n {
+				devices = append(devices, len(devices))
+			}
+			used := slices.Clone(devices)
+			id := func(n int) string { return fmt.Sprintf("%s/%d GPUs", operationNames[op], n) }
+			row := Row{ID: id(n), Labels: []string{operationNames[op], fmt.Sprint(n)}, Bases: []string{id(1)}, Series: operationNames[op], X: float64(n)}
+			probes = append(probes, probe{row, func() ([]float64, error) {
+				rate, err := bench.EndToEndOn("", used, k, c.plan.total, o)
+				return []float64{rate / 1e6}, err
+			}})
+		}
+	}
+	return c.measureTable(ctx, c.time/4, t, probes)
 }
 
 func (c *card) byStreams(ctx context.Context) error {
@@ -282,7 +308,7 @@ func (c *card) byStreams(ctx context.Context) error {
 		}
 		add(copies, most, "", true)
 	}
-	return c.measureTable(ctx, c.time/3, t, probes)
+	return c.measureTable(ctx, c.time/4, t, probes)
 }
 
 // onCore are the same operations on the CPU: one at a time, and in batches.
@@ -326,7 +352,7 @@ func (c *card) besideCore(ctx context.Context) error {
 				return []float64{perMicrosecond(n, d)}, err
 			}})
 	}
-	return c.measureTable(ctx, c.time/3, t, probes)
+	return c.measureTable(ctx, c.time/4, t, probes)
 }
 
 // coreRate is an operation's rate on this thread, in millions a second.

@@ -16,7 +16,7 @@ import (
 )
 
 // small is the plan of a card as the simulator can carry it out.
-var small = cardPlan{set: 653, operations: []kernels.Operation{kernels.Encaps, kernels.Decaps}, batches: []int{1, 2}, latency: 1, runs: 2, products: []int{1, 2}, tiled: 1, whole: []int{1}, rings: []int{1, 2}, chunk: 1, total: 1, rows: 1, keys: 1}
+var small = cardPlan{set: 653, sets: []int{653}, operations: []kernels.Operation{kernels.Encaps, kernels.Decaps}, batches: []int{1, 2}, latency: 1, runs: 2, products: []int{1, 2}, tiled: 1, whole: []int{1}, rings: []int{1, 2}, chunk: 1, total: 1, rows: 1, keys: 1}
 
 // onSimulator makes the simulator this machine's GPU.
 func onSimulator(t *testing.T) *simctl.Sim {
@@ -71,11 +71,12 @@ func cardParts() []part {
 // TestCard measures everything once, shows all of it, and leaves nothing behind.
 func TestCard(t *testing.T) {
 	sim := onSimulator(t)
+	sim.SetDeviceCount(2)
 	r, err := run(t.Context(), options(), cardParts(), time.Hour)
 	if err != nil || len(r.Failures()) > 0 {
 		t.Fatalf("%v, %v", r.Failures(), err)
 	}
-	rows := map[string]int{"gpu-batches": 4, "gpu-streams": 6, "gpu-core": 8, "products-alone": 5, "products-whole": 6}
+	rows := map[string]int{"gpu-batches": 4, "gpu-sets": 2, "gpu-streams": 6, "gpu-devices": 4, "gpu-core": 8, "products-alone": 5, "products-whole": 6}
 	for i := range r.Sections {
 		s := &r.Sections[i]
 		for j := range s.Tables {
@@ -143,7 +144,7 @@ func TestCardDies(t *testing.T) {
 	const illegalAddress = 700 // CUDA_ERROR_ILLEGAL_ADDRESS
 	sim.FaultLaunch(0, 0, 1, illegalAddress)
 	failures := cardFailures(t)
-	if len(failures) != 1+4+6+4 || !strings.HasPrefix(failures[0], "gpu: driver: ") { // one core of the CPU goes on
+	if len(failures) != 1+4+2+6+4 || !strings.HasPrefix(failures[0], "gpu: driver: ") { // one core of the CPU goes on
 		t.Errorf("%d failures: %q", len(failures), failures)
 	}
 }

@@ -11,19 +11,28 @@ import (
 
 // TestPlan: all that is measured on a card can be planned on a large one and on a small one, and repeats its rows evenly.
 func TestPlan(t *testing.T) {
-	set, err := kernels.NewSet(plan.set)
-	if err != nil {
-		t.Fatal(err)
+	newSet := func(n int) *kernels.Set {
+		set, err := kernels.NewSet(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
 	}
 	for _, device := range []kernels.Device{{Multiprocessors: 132, Shared: 227 << 10}, {Multiprocessors: 20, Shared: 99 << 10}} {
 		possible := func(op kernels.Operation, n int, o kernels.Options) {
 			t.Helper()
 			var p kernels.Plan
-			if err := set.Plan(&p, op, n, device, o); err != nil {
+			if err := newSet(plan.set).Plan(&p, op, n, device, o); err != nil {
 				t.Errorf("%s of %d, %+v: %v", op, n, o, err)
 			}
 		}
 		for _, op := range plan.operations {
+			for _, size := range plan.sets {
+				var p kernels.Plan
+				if err := newSet(size).Plan(&p, op, slices.Max(plan.batches), device, kernels.Options{Table: tableOf(op)}); err != nil {
+					t.Errorf("%s of CTRU-Prime-%d: %v", op, size, err)
+				}
+			}
 			for _, n := range append(slices.Clone(plan.batches), plan.chunk) {
 				possible(op, n, kernels.Options{Table: tableOf(op)})
 			}
@@ -35,7 +44,7 @@ func TestPlan(t *testing.T) {
 		}
 		for _, n := range plan.products {
 			for _, m := range kernels.Multiplications() {
-				if i, err := productLaunch(set, n, device, kernels.Options{Multiplication: m, Shape: kernels.Split}); err != nil || i < 0 {
+				if i, err := productLaunch(newSet(plan.set), n, device, kernels.Options{Multiplication: m, Shape: kernels.Split}); err != nil || i < 0 {
 					t.Errorf("%d by %s: %d, %v", n, m, i, err)
 				}
 			}

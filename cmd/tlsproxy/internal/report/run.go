@@ -102,20 +102,18 @@ func run(ctx context.Context, o Options, all []part, bound time.Duration) (*Repo
 	bounded, cancel := context.WithTimeoutCause(ctx, bound, errTime)
 	defer cancel()
 	found := findGPUs()
-	r := &Report{Program: o.Program, Machine: strings.Join(append([]string{machine.This().CPU}, found.names...), ", "), Command: o.Command, Note: o.Note, Began: time.Now().UTC().Truncate(time.Second), Duration: o.Duration, Facts: facts(o.Program, found)}
-	weights := 0
-	for _, p := range all {
-		if p.missing(found) == "" {
-			weights += p.weight
-		}
+	r := &Report{
+		Program: o.Program, Machine: strings.Join(append([]string{machine.This().CPU}, found.names...), ", "), Command: o.Command, Note: o.Note,
+		Began: time.Now().UTC().Truncate(time.Second), Duration: o.Duration, Facts: facts(o.Program, found),
 	}
 	o.Progress.begin(&o)
 	defer o.Progress.end()
 	load, start := machine.WatchOthers(), time.Now()
-	for _, p := range all {
+	shares := share(o.Duration, all, found)
+	for i, p := range all {
 		section := Section{ID: p.id, Title: p.title, About: p.about, Missing: p.missing(found), Command: fmt.Sprintf("tlsproxy report --only %s --duration %v", p.id, o.Duration)}
 		if section.Missing == "" {
-			m := &measurement{section: &section, options: &o, gpus: found, progress: o.Progress, time: o.Duration * time.Duration(p.weight) / time.Duration(weights)}
+			m := &measurement{section: &section, options: &o, gpus: found, progress: o.Progress, time: shares[i]}
 			if err := m.run(bounded, p); err != nil {
 				section.Error = inLine(err)
 			}
@@ -132,6 +130,22 @@ func run(ctx context.Context, o Options, all []part, bound time.Duration) (*Repo
 	return r, nil
 }
 
+// share divides the time among the parts that can be measured here, by their weights.
+func share(all time.Duration, parts []part, found *gpus) []time.Duration {
+	weights, shares := 0, make([]time.Duration, len(parts))
+	for _, p := range parts {
+		if p.missing(found) == "" {
+			weights += p.weight
+		}
+	}
+	for i, p := range parts {
+		if p.missing(found) == "" {
+			shares[i] = all * time.Duration(p.weight) / time.Duration(weights)
+		}
+	}
+	return shares
+}
+
 // run measures a part. What it panics with is an error of that part alone.
 func (m *measurement) run(ctx context.Context, p part) (err error) {
 	defer func() {
@@ -144,19 +158,6 @@ func (m *measurement) run(ctx context.Context, p part) (err error) {
 		return errTime
 	}
 	return err
-}
-
-// rounds calls round until its time is over, at least once and at most `most` times.
-func (m *measurement) rounds(ctx context.Context, most int, share time.Duration, round func() error) error {
-	for begin, i := time.Now(), 0; i < most && (i == 0 || time.Since(begin) < share); i++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err := round(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // inLine is an error's text without line breaks, and what it says more than once, said once.
