@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
@@ -166,6 +169,67 @@ func link(t *testing.T, from, to string) {
 	}
 	if err := os.Symlink(from, to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCommandsOfDocs: what the texts say to type are commands and flags of the program.
+func TestCommandsOfDocs(t *testing.T) {
+	commands := map[string]*kong.Node{}
+	for _, c := range newParser().Model.Leaves(true) {
+		commands[c.Name] = c
+	}
+	lines := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// In code, within a line or indented, with what is behind the command.
+		for _, match := range regexp.MustCompile("(?m)(?:^    (?:sudo )?|`|<\\()(?:[\\w./]*/)?tlsproxy ([a-z]\\w*)([^`\n#]*)").FindAllStringSubmatch(string(text), -1) {
+			command := commands[match[1]]
+			if command == nil {
+				t.Errorf("%s: there is no tlsproxy %s", path, match[1])
+				continue
+			}
+			lines++
+			for _, flag := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(match[2], -1) {
+				if !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == flag[1] }) {
+					t.Errorf("%s: tlsproxy %s has no %s", path, match[1], flag[0])
+				}
+			}
+		}
+	}
+	if lines < 20 {
+		t.Errorf("%d commands", lines)
+	}
+}
+
+// attributes are names of OpenTelemetry's that could be keys.
+var attributes = []string{"tls.curve", "tls.cipher", "tls.resumed", "tls.protocol.version"}
+
+// TestKeysOfDocs: what the texts call by the name of a key of the configuration is one, from
+// the top or from within a pool or a host.
+func TestKeysOfDocs(t *testing.T) {
+	keys := config.Keys()
+	named := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile("`([a-z_]+)((?:\\.[a-z_]+)+)`").FindAllStringSubmatch(string(text), -1) {
+			name := match[1] + match[2]
+			if !slices.Contains(keys, match[1]) || slices.Contains(attributes, name) || slices.Contains([]string{".crt", ".key", ".go", ".pem"}, filepath.Ext(name)) {
+				continue
+			}
+			named++
+			if !slices.ContainsFunc(keys, func(key string) bool { return key == name || strings.HasSuffix(key, "."+name) }) {
+				t.Errorf("%s: there is no key %s", path, name)
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("%d keys", named)
 	}
 }
 

@@ -15,5 +15,7 @@
 // what happens there counts against it. A request that is refused before it is
 // sent is its client's fault.
 //
-// The package knows nothing of clients, TLS towards them, or configurations.
+// A pool can tell its backends of clients by a PROXY header at the head of each
+// connection, which is then for one client. Of clients the package knows that
+// header and no more, and nothing of TLS towards them or of configurations.
 package backend

@@ -8,6 +8,10 @@
 // Requests go through httputil.ReverseProxy to the pool that their host and path
 // lead to.
 //
+// A listener can be for proxies in front, which tell by a PROXY header who their
+// clients are. That header is read in the connection's own goroutine, and what
+// counts by client counts from then on.
+//
 // A host can also be in mode tcp, where the bytes within TLS are relayed to a
 // backend, or passthrough, where TLS itself is: there the handshake is given up
 // at the ClientHello, which crypto/tls has parsed and nobody has answered, and

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -14,9 +16,28 @@ import (
 type Notifier struct{ Log *slog.Logger }
 
 func (n Notifier) send(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		n.Log.Warn("the service manager could not be told", "state", state, "err", err)
+	if name := os.Getenv("NOTIFY_SOCKET"); name != "" {
+		if err := sendTo(name, state); err != nil {
+			n.Log.Warn("the service manager could not be told", "state", state, "err", err)
+		}
 	}
+}
+
+// sendTimeout bounds how long a manager that does not read holds the process up.
+const sendTimeout = time.Second
+
+// sendTo is daemon.SdNotify in bounded time.
+func sendTo(name, state string) error {
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Net: "unixgram", Name: name})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return err
 }
 
 // Ready says that the process serves, or does so again after Reloading. The text

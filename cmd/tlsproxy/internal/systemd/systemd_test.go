@@ -48,6 +48,25 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
+// TestManagerThatDoesNotRead holds nobody up for good.
+func TestManagerThatDoesNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	var log bytes.Buffer
+	n := Notifier{slog.New(slog.NewTextHandler(&log, nil))}
+	for log.Len() == 0 {
+		n.Ready(strings.Repeat("x", 8<<10))
+	}
+	if !strings.Contains(log.String(), "i/o timeout") {
+		t.Error(&log)
+	}
+}
+
 func heard(t *testing.T, manager *net.UnixConn) string {
 	t.Helper()
 	b := make([]byte, 4096)
