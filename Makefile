@@ -72,7 +72,7 @@ test-toolchains: ## the hook against other Go versions, and crypto/tls's own tes
 test-programs: ## with curl, openssl and nginx; manual pages, completion, units
 	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd systemd-socket-activate=systemd strace=strace
 	$(GOTLS) test -tags programs ./interop
-	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$' ./cmd/tlsproxy
+	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$|SocketActivation$$' ./cmd/tlsproxy
 
 test-systemd: build ## the units under a systemd in a container; needs root and namespaces
 	scripts/need.sh systemd-nspawn=systemd-container openssl=openssl curl=curl
