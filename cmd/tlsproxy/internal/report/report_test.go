@@ -99,7 +99,7 @@ func TestOnly(t *testing.T) {
 		t.Errorf("%v, %+v", err, r)
 	}
 	o.Parts = []string{"batches"}
-	if _, err := Run(t.Context(), o); err == nil || err.Error() != `report: there is no part "batches"; there are kem, batch, handshake, gpu, products` {
+	if _, err := Run(t.Context(), o); err == nil || err.Error() != `report: there is no part "batches"; there are kem, batch, exchange, handshake, gpu, products` {
 		t.Error(err)
 	}
 }
@@ -199,6 +199,20 @@ func TestHandshakeRounds(t *testing.T) {
 		if rounds, sample := m.handshakeRounds(10); rounds != want.rounds || sample != want.sample {
 			t.Errorf("%v: %d rounds of %v", budget, rounds, sample)
 		}
+	}
+}
+
+// TestExchangeRow: a round is a value of each metric, and an error ends the row.
+func TestExchangeRow(t *testing.T) {
+	var r Row
+	r.exchanges(t.Context(), 2, time.Millisecond, func(context.Context) error { return nil })
+	if r.Error != "" || len(r.Values) != 4 || len(r.Values[0]) != 1 || r.Values[1][0] <= 0 {
+		t.Errorf("%+v", r)
+	}
+	r.exchanges(t.Context(), 2, time.Hour, func(context.Context) error { return errTest })
+	r.exchanges(t.Context(), 2, time.Millisecond, func(context.Context) error { return nil })
+	if r.Error != errTest.Error() || r.Values != nil {
+		t.Errorf("%+v", r)
 	}
 }
 
