@@ -181,6 +181,11 @@ func TestUpgrade(t *testing.T) {
 	signal(pid, syscall.SIGHUP)
 	m.expect("RELOADING=1\nMONOTONIC_USEC=[0-9]+\n")
 	m.expect("READY=1\nSTATUS=serving")
+	write("conf.yaml", valid+"listne: oh\n", 0o600)
+	signal(pid, syscall.SIGHUP)
+	m.expect("RELOADING=1\nMONOTONIC_USEC=[0-9]+\n")
+	m.expect("READY=1\nSTATUS=serving; the latest reload failed, see the log")
+	write("conf.yaml", head+valid, 0o600)
 
 	sessions := tls.NewLRUClientSessionCache(1)
 	resumes := func(network, address string) bool {
@@ -228,6 +233,7 @@ func TestUpgrade(t *testing.T) {
 		if line := log.Find(`msg="the upgrade failed; this process serves on" err="(.*)"`); !strings.HasSuffix(line, "has ended before it served: "+spoiled.want) {
 			t.Errorf("%s, want %s", line, spoiled.want)
 		}
+		m.expect("STATUS=serving; the latest upgrade failed, see the log")
 		if all := log.Take("the upgrade failed"); !strings.Contains(all, spoiled.reason) {
 			t.Errorf("the new process does not say why: %s", all)
 		}
