@@ -160,12 +160,12 @@ func TestRatios(t *testing.T) {
 func TestFindings(t *testing.T) {
 	section := func(id string, labels []string, values ...float64) Section {
 		row := Row{ID: "row", Labels: labels, Values: [][]float64{{values[0]}}, Bases: []string{"base"}, Series: "s"}
-		base := Row{ID: "base", Labels: []string{"", "", ""}, Values: [][]float64{{values[1]}}}
+		base := Row{ID: "base", Labels: slices.Concat(labels[:1], []string{"", ""}), Values: [][]float64{{values[1]}}}
 		return Section{ID: id, Tables: []Table{{Metrics: timeOf, Rows: []Row{row, base}}}}
 	}
-	r := Report{Sections: []Section{section("kem", []string{"x"}, 1, 2), section("handshake", []string{"auto", "256", "X25519CTRUPrime761"}, 3, 4),
+	r := Report{Sections: []Section{section("kem", []string{"x"}, 1, 2), section("exchange", []string{"16", "G", "E"}, 3, 2), {ID: "exchange"}, section("handshake", []string{"auto", "256", "X25519CTRUPrime761"}, 3, 4),
 		section("gpu", []string{"Encaps", hostToHost}, 100, 1), section("products", []string{"65536", tensorCores}, 1, 5)}}
-	want := []string{"A handshake with X25519CTRUPrime761 costs the server 0.750 of the processor time of one with X25519 (engine auto, 256 at once).",
+	want := []string{"The server's half of a key exchange with G, by E, takes 1.50 of the processor time of X25519's (16 at once).", "A handshake with X25519CTRUPrime761 costs the server 0.750 of the processor time of one with X25519 (engine auto, 256 at once).",
 		"A GPU makes 100 times the Encaps of one core, host to host.", "Products on the Tensor Cores take 0.200 of the time of those by transforms, in batches of 65536."}
 	if got := r.findings(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
