@@ -36,7 +36,7 @@ func TestReport(t *testing.T) {
 	if want := filepath.Join(folder, report.HTMLFile) + "\n" + filepath.Join(folder, report.MarkdownFile) + "\n"; out != want {
 		t.Errorf("printed %q", out)
 	}
-	if !strings.HasPrefix(errText, "Measuring for about 50ms; it ends within 1m0.075s, by ") || strings.ContainsAny(errText, "\r\x1b") {
+	if !strings.HasPrefix(errText, "Measuring for about 50ms; it ends within 1m1s, by ") || strings.ContainsAny(errText, "\r\x1b") {
 		t.Errorf("progress: %q", errText)
 	}
 	text := readFile(t, filepath.Join(folder, report.HTMLFile))

@@ -36,8 +36,12 @@ func (s *Service) startSuccessor(ctx context.Context) (*upgrade.Successor, error
 	if err != nil {
 		return nil, err
 	}
+	keys, err := s.tickets.Export()
+	if err != nil {
+		return nil, err
+	}
 	s.log.Info("upgrading", "program", program)
-	return upgrade.Start(ctx, upgrade.Options{Program: program, Args: os.Args[1:], Sockets: s.inheritance(), Within: upgradeWithin})
+	return upgrade.Start(ctx, upgrade.Options{Program: program, Args: os.Args[1:], Sockets: s.inheritance(), Within: upgradeWithin, Secret: keys})
 }
 
 // relieve takes over from the predecessor, if there is one. A predecessor that is
