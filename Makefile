@@ -12,6 +12,10 @@ TOOLCHAINS ?= go1.26.0 go1.27.4
 ALL_TAGS = oracle,toolchains,programs,soak
 # What runs on a GPU or on its simulator.
 GPU_PACKAGES = ./gpu/... ./kernels/... ./internal/bench ./provider
+# Packages with some tests on the simulator; their others run without it.
+SIM_PACKAGES = ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service ./cmd/tlsproxy/internal/report
+# Packages with some tests that run installed programs.
+PROGRAM_PACKAGES = ./interop ./cmd/tlsproxy
 # The environment of builds with -tags gorgonia: cgo, and gorgonia.org/cu compiled with our own cuda.h (gpu/driver/gorgonia).
 GORGONIA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CURDIR)/gpu/driver/gorgonia/include"
 # What tlsproxy is compared with.
@@ -67,12 +71,11 @@ test-oracle: ## the scheme against the independent Python model
 	$(GO) test -tags oracle -run Oracle -timeout 120m ./provider/ctruprime -oracle.n=$(ORACLE)
 
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
-	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "^Test(Toolchains|ToolchainLine|TooOldToolchain)$$" -timeout 30m ./tlsext/gotls
+	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "$$(scripts/tests-of.sh toolchains ./tlsext/gotls)" -timeout 30m ./tlsext/gotls
 
 test-programs: ## with curl, openssl and nginx; manual pages, completion, units
 	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd systemd-socket-activate=systemd strace=strace
-	$(GOTLS) test -tags programs ./interop
-	$(GOTLS) test -tags programs -run 'In(Sh|Shells|Fish|Groff|Systemd|Nginx|HAProxy)$$|StraceSees$$' ./cmd/tlsproxy
+	$(GOTLS) test -tags programs -run "$$(scripts/tests-of.sh programs $(PROGRAM_PACKAGES))" $(PROGRAM_PACKAGES)
 
 test-systemd: build ## the units under a systemd in a container; needs root and namespaces
 	scripts/need.sh systemd-nspawn=systemd-container openssl=openssl curl=curl
@@ -86,10 +89,10 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 # without it.
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=0 $(GO) test -tags sim -timeout 30m $(GPU_PACKAGES)
-	CGO_ENABLED=0 $(GOTLS) test -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service ./cmd/tlsproxy/internal/report
+	CGO_ENABLED=0 $(GOTLS) test -tags sim -run "$$(scripts/tests-of.sh sim $(SIM_PACKAGES))" -timeout 30m $(SIM_PACKAGES)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(filter-out ./kernels/...,$(GPU_PACKAGES)) ./kernels/sim/...
-	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -timeout 30m ./tlsext ./cmd/tlsproxy ./cmd/tlsproxy/internal/service
+	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -run "$$(scripts/tests-of.sh sim $(SIM_PACKAGES))" -timeout 30m $(SIM_PACKAGES)
 
 test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and its header against those of toolkits
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev

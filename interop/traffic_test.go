@@ -183,7 +183,7 @@ certificates: [{cert: %q, key: %q}]
 backends: {urls: [%s], eject_after: 1, eject_for: 100ms, retries: 2}
 pools: {steady: {urls: ["http://%s"]}}
 hosts: [{names: "*", routes: [{path: /steady/, pool: steady}]}]
-timeouts: {backend_idle: 1s}
+timeouts: {backend_idle: 1s, lifetime: 10s, drain: 1m}
 limits: {connections: 1000, handshakes: 1000, requests: 1000}
 log: {format: json}
 `, pki.ServerCert, pki.ServerKey, strings.Join(urls, ", "), steady.address)}

@@ -10,12 +10,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ctrutls/ctrutls/gpu"
+	"github.com/ctrutls/ctrutls/internal/bench/calls"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
 
@@ -160,53 +159,20 @@ func BenchmarkCardExchangePaced(b *testing.B) {
 	}
 }
 
-// sampleEvery is how many calls of a caller there are to one whose latency is taken.
-const sampleEvery = 8
-
 // measureExchanges reports rate, processor time and latency of calls that so many
 // callers make, each with a context that can end, as a handshake's can.
 func measureExchanges(b *testing.B, p *Provider, callers int, call func(context.Context) error) {
-	var served atomic.Uint64
-	var stop atomic.Bool
-	var mu sync.Mutex
-	var latencies []time.Duration
-	var wg sync.WaitGroup
-	before, cpu, start := p.Stats(), processorTime(), time.Now()
-	for range callers {
-		wg.Go(func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			var own []time.Duration
-			calls := uint64(0)
-			for ; !stop.Load(); calls++ {
-				var began time.Time
-				if calls%sampleEvery == 0 {
-					began = time.Now()
-				}
-				if err := call(ctx); err != nil {
-					b.Error(err)
-					return
-				}
-				if calls%sampleEvery == 0 {
-					own = append(own, time.Since(began))
-				}
-			}
-			served.Add(calls)
-			mu.Lock()
-			defer mu.Unlock()
-			latencies = append(latencies, own...)
-		})
+	before, cpu := p.Stats(), processorTime()
+	r, err := calls.Run(b.Context(), callers, *cardTime, call)
+	if err != nil {
+		b.Error(err)
+		return
 	}
-	time.Sleep(*cardTime)
-	stop.Store(true)
-	wg.Wait()
-	took, used := time.Since(start), processorTime()-cpu
-	n := float64(served.Load())
-	slices.Sort(latencies)
-	b.ReportMetric(n/took.Seconds(), "exchanges/s")
+	used, n := processorTime()-cpu, float64(r.Calls)
+	b.ReportMetric(n/r.Elapsed.Seconds(), "exchanges/s")
 	b.ReportMetric(used.Seconds()*1e6/n, "cpu-us/op")
-	b.ReportMetric(float64(latencies[len(latencies)/2].Nanoseconds())/1e3, "us-p50")
-	b.ReportMetric(float64(latencies[len(latencies)*99/100].Nanoseconds())/1e3, "us-p99")
+	b.ReportMetric(float64(r.P50.Nanoseconds())/1e3, "us-p50")
+	b.ReportMetric(float64(r.P99.Nanoseconds())/1e3, "us-p99")
 	if after := p.Stats(); after.GPU != nil {
 		d, was := after.GPU.Devices[0], before.GPU.Devices[0]
 		b.ReportMetric(float64(d.Rows-was.Rows)/float64(max(d.Batches-was.Batches, 1)), "batch")

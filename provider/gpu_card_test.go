@@ -11,11 +11,11 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ctrutls/ctrutls/internal/bench"
+	"github.com/ctrutls/ctrutls/internal/bench/calls"
 	"github.com/ctrutls/ctrutls/kernels"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
@@ -112,29 +112,14 @@ func measureLoad(b *testing.B, p *Provider, of []*ctruprime.Scheme, callers int)
 // measureCalls reports what a call takes when so many callers make it without a
 // pause.
 func measureCalls(b *testing.B, p *Provider, callers int, call func() error) {
-	var served atomic.Uint64
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	before := p.Stats().GPU
-	cpu := processorTime()
-	start := time.Now()
-	for range callers {
-		wg.Go(func() {
-			for !stop.Load() {
-				if err := call(); err != nil {
-					b.Error(err)
-					return
-				}
-				served.Add(1)
-			}
-		})
+	before, cpu := p.Stats().GPU, processorTime()
+	r, err := calls.Run(b.Context(), callers, *cardTime, func(context.Context) error { return call() })
+	if err != nil {
+		b.Error(err)
+		return
 	}
-	time.Sleep(*cardTime)
-	stop.Store(true)
-	wg.Wait()
-	took, used := time.Since(start), processorTime()-cpu
-	n := float64(served.Load())
-	b.ReportMetric(n/took.Seconds()/1e6, "M/s")
+	used, n := processorTime()-cpu, float64(r.Calls)
+	b.ReportMetric(n/r.Elapsed.Seconds()/1e6, "M/s")
 	b.ReportMetric(used.Seconds()*1e6/n, "cpu-us/op")
 	if st := p.Stats().GPU; st != nil && st.Served > before.Served {
 		d, was := st.Devices[0], before.Devices[0]

@@ -149,7 +149,7 @@ cat >ours.yaml <<CONFIG
 listen: 127.0.0.1:$port
 certificates: [{cert: server.pem, key: server-key.pem}]
 backends: {urls: http://127.0.0.1:$backend}
-limits: {connections_per_source: 16384, handshakes_per_source: 4096}
+limits: {connections_per_source: 16384, handshakes_per_source: 4096, key_exchange_wait: 10s}
 CONFIG
 peer tlsproxy "$std X25519CTRUPrime761" "$binaries/tlsproxy" run -c ours.yaml
 if [ -x "$binaries/caddy" ]; then

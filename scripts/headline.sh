@@ -88,7 +88,7 @@ tlsproxy() {
 		admin: {listen: localhost:$((port + 1))}
 		certificates: [{cert: server.pem, key: server-key.pem}]
 		backends: {urls: http://127.0.0.1:9}
-		limits: {connections_per_source: 16384, handshakes_per_source: 4096}
+		limits: {connections_per_source: 16384, handshakes_per_source: 4096, key_exchange_wait: 10s}
 		provider: $2
 	CONFIG
 	"$binaries/tlsproxy" check -c "$1.yaml" >"$1.log" 2>&1 && start "$1.log" "$binaries/tlsproxy" run -c "$1.yaml"

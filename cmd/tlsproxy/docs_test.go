@@ -278,3 +278,63 @@ func hasHeading(text, slug string) bool {
 	}
 	return false
 }
+
+// TestTagsOfDocs: CONTRIBUTING.md has each build tag of the project's own, and no other.
+func TestTagsOfDocs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Build tags\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
+		listed[row[1]] = true
+	}
+	used := tags(t)
+	for tag := range used {
+		if !listed[tag] {
+			t.Errorf("CONTRIBUTING.md does not have the build tag %s", tag)
+		}
+	}
+	for tag := range listed {
+		if !used[tag] {
+			t.Errorf("no file has the build tag %s", tag)
+		}
+	}
+}
+
+// tags collects the build tags of all Go files but for the toolchain's: systems,
+// processors, releases, cgo and race.
+func tags(t *testing.T) map[string]bool {
+	t.Helper()
+	toolchains := regexp.MustCompile(`^(?:unix|linux|darwin|(?:free|net|open)bsd|dragonfly|amd64|arm64|cgo|race|ignore|go1\.\d+)$`)
+	used := map[string]bool{}
+	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := entry.Name(); entry.IsDir() && (name == ".git" || name == "build" || name == "bin" || name == "testdata") {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, line := range regexp.MustCompile(`(?m)^//go:build (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			for _, tag := range regexp.MustCompile(`[\w.]+`).FindAllString(line[1], -1) {
+				if !toolchains.MatchString(tag) {
+					used[tag] = true
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}

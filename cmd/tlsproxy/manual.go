@@ -50,11 +50,15 @@ The groups of CTRU-Prime are there if the program was built with gotls, which tl
 	Environment: []manual.Entry{
 		{Name: "GOGC, GOMEMLIMIT, GOMAXPROCS", Text: "As for any program in Go. Without the first two garbage is collected from 16 MB on."},
 		{Name: "GODEBUG=fips140=on", Text: "FIPS 140 mode: only approved groups are served."},
+		{Name: "LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID", Text: "systemd's sockets, which listen takes by their names: systemd:NAME."},
+		{Name: "NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID", Text: "Where and how often systemd is told that run is ready, reloads, lives and ends."},
+		{Name: "OTEL_RESOURCE_ATTRIBUTES", Text: "Attributes of all traces, with tracing.endpoint: NAME=VALUE, separated by commas."},
+		{Name: "HTTP_PROXY, HTTPS_PROXY, NO_PROXY", Text: "The way to tracing.endpoint, as for any program in Go."},
 	},
 	Examples: []manual.Entry{
 		{Name: "tlsproxy check -c /etc/tlsproxy/tlsproxy.yaml && systemctl reload tlsproxy", Text: "Try a changed configuration before it is taken up:"},
 		{Name: "tlsproxy man tlsproxy.yaml.5 | man -l -", Text: "Read about the configuration where the pages are not installed:"},
 		{Name: "tlsproxy bench localhost:8443 --ca cert.pem --groups X25519,X25519CTRUPrime761 --rounds 5", Text: "Compare the cost of two groups:"},
 	},
-	SeeAlso: "tlsproxy.yaml(5), systemd.service(5)",
+	SeeAlso: "tlsproxy.yaml(5), systemd.service(5), systemd.socket(5)",
 }

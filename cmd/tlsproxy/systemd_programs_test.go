@@ -65,37 +65,6 @@ func TestExposureInSystemd(t *testing.T) {
 	}
 }
 
-// TestActivationInSystemd: the first client of a socket that systemd has opened, under the
-// unit's name for it, starts the proxy and is served.
-func TestActivationInSystemd(t *testing.T) {
-	name := regexp.MustCompile(`(?m)^FileDescriptorName=(\S+)$`).FindStringSubmatch(deployed(t, "systemd", "tlsproxy.socket"))[1]
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
-	defer backend.Close()
-	file := files(t, selfSigned(t), "listen: ['systemd:"+name+"']\nbackends: {urls: '"+backend.URL+"'}\n")
-	free := httptest.NewServer(nil)
-	address := free.Listener.Addr().String()
-	free.Close()
-	process, log := exec.Command("systemd-socket-activate", "--listen="+address, "--fdname="+name, os.Args[0], "run", "-c", file), new(logtest.Buffer)
-	process.Stderr = log
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	log.Find(`(Listening on )`)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	response, err := client.Get("https://" + address)
-	if err != nil {
-		t.Fatalf("%v: %s", err, log)
-	}
-	defer response.Body.Close()
-	if body, _ := io.ReadAll(response.Body); string(body) != "hello" {
-		t.Errorf("%q", body)
-	}
-	process.Process.Signal(syscall.SIGTERM)
-	if err := process.Wait(); err != nil {
-		t.Errorf("%v: %s", err, log)
-	}
-}
-
 // systemCalls lists those of a set of systemd's.
 func systemCalls(t *testing.T, set string) map[string]bool {
 	t.Helper()
@@ -187,17 +156,18 @@ func TestUnitAllowsWhatStraceSees(t *testing.T) {
 	}
 }
 
-// TestSocketActivation has systemd's own program open the socket and start the proxy at
-// the first connection.
+// TestSocketActivation has systemd's own program open the socket, under the name that the
+// unit gives it, and start the proxy at the first connection.
 func TestSocketActivation(t *testing.T) {
+	name := regexp.MustCompile(`(?m)^FileDescriptorName=(\S+)$`).FindStringSubmatch(deployed(t, "systemd", "tlsproxy.socket"))[1]
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
 	defer backend.Close()
-	file := files(t, selfSigned(t), "listen: ['systemd:https']\nbackends: {urls: '"+backend.URL+"'}\n")
+	file := files(t, selfSigned(t), "listen: ['systemd:"+name+"']\nbackends: {urls: '"+backend.URL+"'}\n")
 	free := listenOn(t, "tcp", "127.0.0.1:0")
 	address := free.Addr().String()
 	free.Close()
 	log := new(logtest.Buffer)
-	process := exec.Command("systemd-socket-activate", "--listen="+address, "--fdname=https", os.Args[0], "run", "-c", file)
+	process := exec.Command("systemd-socket-activate", "--listen="+address, "--fdname="+name, os.Args[0], "run", "-c", file)
 	process.Stderr = log
 	if err := process.Start(); err != nil {
 		t.Fatal(err)

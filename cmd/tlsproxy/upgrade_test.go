@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -138,7 +137,7 @@ func TestUpgrade(t *testing.T) {
 	defer backend.Close()
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	valid := "listen: ['127.0.0.1:0', 'unix:" + socket + "']\nbackends: {urls: '" + backend.URL + "'}\nadmin: {listen: '127.0.0.1:0'}\n" +
-		"tls: {tickets: {secrets: secrets}}\ntimeouts: {drain: 1h}\nlimits: {handshakes_per_source: 4096}\n"
+		"timeouts: {drain: 1h}\nlimits: {handshakes_per_source: 4096}\n"
 	file := files(t, selfSigned(t), valid)
 	dir := filepath.Dir(file)
 	program := filepath.Join(dir, "tlsproxy")
@@ -156,7 +155,6 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	const head = "certificates: [{cert: cert.pem, key: key.pem}]\n"
-	write("secrets", base64.StdEncoding.EncodeToString(make([]byte, 32))+"\n", 0o600)
 	write("broken", "#!/bin/sh\necho this build is broken >&2\nexit 3\n", 0o700)
 	link(os.Args[0])
 
@@ -181,6 +179,11 @@ func TestUpgrade(t *testing.T) {
 	signal(pid, syscall.SIGHUP)
 	m.expect("RELOADING=1\nMONOTONIC_USEC=[0-9]+\n")
 	m.expect("READY=1\nSTATUS=serving")
+	write("conf.yaml", valid+"listne: oh\n", 0o600)
+	signal(pid, syscall.SIGHUP)
+	m.expect("RELOADING=1\nMONOTONIC_USEC=[0-9]+\n")
+	m.expect("READY=1\nSTATUS=serving; the latest reload failed, see the log")
+	write("conf.yaml", head+valid, 0o600)
 
 	sessions := tls.NewLRUClientSessionCache(1)
 	resumes := func(network, address string) bool {
@@ -228,6 +231,7 @@ func TestUpgrade(t *testing.T) {
 		if line := log.Find(`msg="the upgrade failed; this process serves on" err="(.*)"`); !strings.HasSuffix(line, "has ended before it served: "+spoiled.want) {
 			t.Errorf("%s, want %s", line, spoiled.want)
 		}
+		m.expect("STATUS=serving; the latest upgrade failed, see the log")
 		if all := log.Take("the upgrade failed"); !strings.Contains(all, spoiled.reason) {
 			t.Errorf("the new process does not say why: %s", all)
 		}

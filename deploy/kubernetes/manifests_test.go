@@ -292,6 +292,30 @@ func TestOverlayChangesLittle(t *testing.T) {
 	}
 }
 
+// TestPerCore: the autoscaler asks as many handshakes of a requested core with GPUs as
+// without, so that more cores do not make for more pods.
+func TestPerCore(t *testing.T) {
+	perCore := func(folder string) int64 {
+		s := render(t, folder)
+		return s.autoscaler.Spec.Metrics[0].Pods.Target.AverageValue.Value() / s.container().Resources.Requests.Cpu().Value()
+	}
+	if base, gpu := perCore("base"), perCore("gpu"); base == 0 || base != gpu {
+		t.Errorf("%d handshakes a second and core without a GPU, %d with one", base, gpu)
+	}
+}
+
+// TestUpdateNeedsNoFurtherGPU: where pods hold GPUs an update does not wait for one that
+// nobody has.
+func TestUpdateNeedsNoFurtherGPU(t *testing.T) {
+	s := render(t, "gpu")
+	if gpus := s.container().Resources.Limits["nvidia.com/gpu"]; gpus.Value() != 1 {
+		t.Errorf("%v GPUs", gpus.Value())
+	}
+	if update := s.deployment.Spec.Strategy.RollingUpdate; update.MaxSurge.IntValue() != 0 || update.MaxUnavailable.IntValue() < 1 {
+		t.Errorf("an update starts %v pods before one has gone, and may have %v away", update.MaxSurge, update.MaxUnavailable)
+	}
+}
+
 // TestStrict: a mistake in a manifest is found.
 func TestStrict(t *testing.T) {
 	decode := strict(t)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Style is the drawings' style sheet: of a page that holds them, and part of each Standalone drawing.
@@ -123,15 +124,24 @@ func (l *Lines) heading() (title, description string) {
 
 // The area of the lines.
 const (
-	areaLeft, areaTop    = 62.0, 50.0
-	areaWide, areaHigh   = linesWidth - areaLeft - 30, 250.0
-	underArea            = 50.0
-	legendWide, legendAt = 250.0, 2 // entries beside each other
+	areaLeft, areaTop  = 62.0, 50.0
+	areaWide, areaHigh = linesWidth - areaLeft - 30, 250.0
+	underArea          = 50.0
+	legendWide         = 250.0
+	legendLetters      = 22 // that there is room for in it
 )
 
 func (l *Lines) size() (width, height float64) {
-	rows := (len(l.Series) + legendAt - 1) / legendAt
+	rows := (len(l.Series) + l.beside() - 1) / l.beside()
 	return linesWidth, areaTop + areaHigh + underArea + float64(rows)*lineHeight + 6
+}
+
+// beside is how many entries of the legend stand beside each other.
+func (l *Lines) beside() int {
+	if slices.ContainsFunc(l.Series, func(s Series) bool { return utf8.RuneCountInString(s.Name) > legendLetters }) {
+		return 1
+	}
+	return 2
 }
 
 // scale maps values to a place between 0 and 1.
@@ -255,8 +265,8 @@ func (l *Lines) series(b *strings.Builder, i int, s Series, across, down func(fl
 		fmt.Fprintf(b, `<path class="spread" d="M%.1f %.1fV%.1f"/>`, across(p.X), down(p.Low), down(p.High))
 		mark(b, i, across(p.X), down(p.Middle))
 	}
-	left := areaLeft + float64(i%legendAt)*legendWide
-	top := areaTop + areaHigh + underArea + float64(i/legendAt)*lineHeight + 6
+	left := areaLeft + float64(i%l.beside())*legendWide
+	top := areaTop + areaHigh + underArea + float64(i/l.beside())*lineHeight + 6
 	fmt.Fprintf(b, `<path class="line s%d"%s d="M%.1f %.1fh28"/>`, i%maxSeries, dash(i), left, top)
 	mark(b, i, left+14, top)
 	text(b, left+36, top+4, "start", s.Name, "")

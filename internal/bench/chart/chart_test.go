@@ -85,6 +85,17 @@ func TestPlacesAreThinnedOut(t *testing.T) {
 	}
 }
 
+// TestLegend: names that are long stand beneath each other.
+func TestLegend(t *testing.T) {
+	short, long := lines(), lines()
+	long.Series[0].Name = strings.Repeat("µ", legendLetters+1)
+	_, low := short.size()
+	_, high := long.size()
+	if high != low+lineHeight {
+		t.Errorf("%v and %v high", low, high)
+	}
+}
+
 func TestTick(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.01: "0.01", 0.75: "0.75", 65536: "65,536", 100_000: "100k", 262_144: "262k", 1e6: "1M"} {
 		if got := tick(v); got != want {

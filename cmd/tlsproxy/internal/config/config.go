@@ -282,7 +282,7 @@ func Default() *Config {
 			HandshakesPerSource:     256,
 			HandshakeBurstPerSource: 100,
 			Sources:                 65536,
-			KeyExchangeWait:         Duration(250 * time.Millisecond),
+			KeyExchangeWait:         Duration(time.Second),
 			Requests:                8192,
 			Streams:                 250,
 			URLBytes:                16 << 10,

@@ -60,6 +60,7 @@ type conn struct {
 	told   *backend.Client // made when the first backend is told of it
 
 	lifetime atomic.Pointer[lifetime] // nil: it has no bound
+	underway atomic.Int32             // requests; 1 while it is relayed
 
 	writeTimeout time.Duration // 0: none
 	writeArmed   atomic.Int64  // when the deadline for writes was last set, in Unix nanoseconds

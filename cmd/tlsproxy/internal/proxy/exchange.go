@@ -25,6 +25,7 @@ type exchange struct {
 	control *http.ResponseController
 	request context.Context
 	server  *Server
+	conn    *conn
 	start   time.Time
 	body    *requestBody // nil if the request has none
 	http1   bool
@@ -53,9 +54,9 @@ func exchangeOf(ctx context.Context) *exchange {
 }
 
 func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
+	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, conn: connOf(r.Context()), start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
-		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody)}
+		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody), http1: x.http1}
 	}
 	if r.ProtoMajor == 2 {
 		x.streamTimeout = time.Duration(timeouts.Write)
@@ -96,11 +97,16 @@ func (x *exchange) WriteHeader(status int) {
 			x.control.EnableFullDuplex()
 			x.Header().Set("Connection", "close")
 		}
-		if x.server.leaving.Load() {
-			x.Header().Set("Connection", "close") // over HTTP/2 net/http makes GOAWAY of it
-		}
+		x.sayLast()
 	}
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// sayLast tells the client if this is its connection's last answer.
+func (x *exchange) sayLast() {
+	if x.server.leaving.Load() || x.conn.isOver() {
+		x.Header().Set("Connection", "close") // over HTTP/2 net/http makes GOAWAY of it
+	}
 }
 
 // Write counts the bytes.
@@ -148,6 +154,7 @@ func (x *exchange) errorPage(status int, text string) {
 	h := x.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
+	x.sayLast()
 	x.status = status
 	x.ResponseWriter.WriteHeader(status) // net/http reads what is left of the body, within bounds
 	fmt.Fprintf(x, "%d %s\n%s\n", status, http.StatusText(status), text)
@@ -155,7 +162,7 @@ func (x *exchange) errorPage(status int, text string) {
 
 // record describes the exchange for the log.
 func (x *exchange) record(r *http.Request) *accesslog.Request {
-	record := &accesslog.Request{Client: connOf(r.Context()).client(r.TLS), Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.Path,
+	record := &accesslog.Request{Client: x.conn.client(r.TLS), Proto: r.Proto, Method: r.Method, Host: r.Host, Path: r.URL.Path,
 		Status: x.status, Sent: x.written, Duration: time.Since(x.start), Route: x.route, Backend: x.backend, Answered: x.answered, TraceID: x.trace.ID()}
 	if x.pool != nil {
 		record.Pool = x.pool.Name()
@@ -190,6 +197,7 @@ type requestBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration // 0: none
+	http1   bool
 
 	received atomic.Int64 // bytes
 
@@ -270,14 +278,20 @@ func (b *requestBody) timedOut() bool {
 	return b.expired || !b.deadline.IsZero() && !time.Now().Before(b.deadline)
 }
 
-// finish is called when the request has been answered. The server may read what
-// is left of the body, for which a deadline stays behind, and sets its own
-// afterwards; not so if the request is over, its client gone.
+// finish is called when the request has been answered. Over HTTP/1.1 the server may
+// read what is left of the body, for which a deadline stays behind, and sets its own
+// afterwards; not so if the request is over, its client gone. Over HTTP/2 it does
+// not, and a read that is still under way may have set the deadline of a stream that
+// is closed: nobody else would take that timer away, which keeps the whole connection
+// in memory until it runs out.
 func (b *requestBody) finish(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finished = true
-	if !b.ended && !over {
+	switch {
+	case b.http1 && !b.ended && !over:
 		b.setDeadline()
+	case !b.http1 && !b.deadline.IsZero():
+		b.control.SetReadDeadline(time.Time{})
 	}
 }

@@ -67,9 +67,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.panicked(r)
 	x := newExchange(s, h.live.timeouts, w, r)
 	ctx, traced := x.begin(context.WithValue(r.Context(), exchangeKey{}, x), r)
+	x.conn.underway.Add(1)
+	defer x.conn.underway.Add(-1)
 	if _, ok := r.Header["Upgrade"]; ok {
 		ctx, x.cancel = context.WithCancel(ctx)
 		defer x.cancel()
+		defer context.AfterFunc(x.conn.context(), x.cancel)()
 	}
 	r = r.WithContext(ctx)
 	if level, ok := s.accessLevel(); ok {
@@ -102,7 +105,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusBadRequest, "The request names no host.")
 		return
 	}
-	host := h.live.hostFor(connOf(r.Context()), r.Host)
+	host := h.live.hostFor(x.conn, r.Host)
 	if host == nil {
 		// RFC 9110, section 15.5.20.
 		x.Header().Set("Connection", "close")
@@ -134,7 +137,7 @@ type toPool struct{}
 func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	if x.pool.Proxy() != proxyprotocol.None {
-		r = r.WithContext(backend.WithClient(r.Context(), connOf(r.Context()).backendClient(r.TLS)))
+		r = r.WithContext(backend.WithClient(r.Context(), x.conn.backendClient(r.TLS)))
 	}
 	asked := time.Now()
 	response, err := x.pool.RoundTrip(r)

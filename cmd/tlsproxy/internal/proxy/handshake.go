@@ -76,7 +76,7 @@ func (s *Server) negotiate(c *conn) {
 		s.relayTLS(c, t, state)
 		return
 	}
-	s.serveHTTP(c, t)
+	s.serveHTTP(c, t, state.NegotiatedProtocol)
 }
 
 func (s *Server) handshakeDone(c *conn) {

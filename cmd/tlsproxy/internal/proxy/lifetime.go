@@ -8,24 +8,29 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 )
 
 // A lifetime ends a connection that has lasted long enough: first in a way that costs
-// its client nothing, and after the time to drain by cutting it. Its HTTP server is for
-// this one connection: net/http closes idle connections, and tells HTTP/2 clients to go
-// away (GOAWAY; RFC 9113, section 6.8), for a whole server only.
+// its client nothing, and after the time to drain by cutting it. An HTTP/1.1 client is
+// told with its next answer; closing the connection while it is idle could meet a request
+// of which the client would then not know what became. An HTTP/2 client is told at once to
+// go away (GOAWAY; RFC 9113, section 6.8), which net/http does for a whole server only: so
+// its connection has a server of its own.
 type lifetime struct {
 	conn   *conn
 	drain  time.Duration
-	http   *http.Server    // nil: what is relayed cannot be asked to end
+	http2  *http.Server    // nil: another protocol is spoken
 	ctx    context.Context // of what goes over the connection
 	cancel context.CancelFunc
+	over   atomic.Bool // the connection is to end
 
 	mu    sync.Mutex
 	timer *time.Timer // nil once the connection is closed
-	over  bool        // the connection is to end
-	cut   bool
+	cut   bool        // while something went over it
 }
 
 // lifetimeJitter is the share of a lifetime by which connections end sooner, at random
@@ -33,13 +38,13 @@ type lifetime struct {
 const lifetimeJitter = 10 // a tenth
 
 // limitLifetime begins the lifetime of a connection whose handshake is done, unless it
-// may last as long as it likes. server is nil where the connection is relayed.
-func (c *conn) limitLifetime(server *http.Server) {
+// may last as long as it likes. http2 is its own server, if it has one.
+func (c *conn) limitLifetime(http2 *http.Server) {
 	most := time.Duration(c.live.timeouts.Lifetime)
 	if most == 0 {
 		return
 	}
-	l := &lifetime{conn: c, drain: time.Duration(c.live.timeouts.Drain), http: server}
+	l := &lifetime{conn: c, drain: time.Duration(c.live.timeouts.Drain), http2: http2}
 	l.ctx, l.cancel = context.WithCancel(c.server.base)
 	most -= rand.N(most/lifetimeJitter + 1)
 	l.mu.Lock()
@@ -63,28 +68,34 @@ func (c *conn) context() context.Context {
 func (l *lifetime) end() {
 	l.mu.Lock()
 	if l.timer != nil {
-		l.over = true
+		l.over.Store(true)
 		l.timer = time.AfterFunc(l.drain, l.cutOff)
 	}
 	l.mu.Unlock()
-	l.letGo()
+	l.goAway()
 }
 
-// letGo closes the connection if it is idle, and else after the requests that are under
-// way, as they are answered.
-func (l *lifetime) letGo() {
-	if l.http == nil {
+// isOver reports whether the connection is to end.
+func (c *conn) isOver() bool {
+	l := c.lifetime.Load()
+	return l != nil && l.over.Load()
+}
+
+// goAway tells an HTTP/2 client to begin no further requests. The connection closes when
+// those under way are answered.
+func (l *lifetime) goAway() {
+	if l.http2 == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // it is not waited for
-	l.http.Shutdown(ctx)
+	l.http2.Shutdown(ctx)
 }
 
 // cutOff ends the connection and what still goes over it.
 func (l *lifetime) cutOff() {
 	l.mu.Lock()
-	l.cut = l.timer != nil
+	l.cut = l.timer != nil && l.conn.underway.Load() > 0
 	l.mu.Unlock()
 	l.cancel()
 	l.conn.Close()
@@ -100,12 +111,13 @@ func (l *lifetime) stop() (over, cut bool) {
 		l.timer = nil
 	}
 	l.cancel()
-	return l.over, l.cut
+	return l.over.Load(), l.cut
 }
 
 // serveHTTP hands a connection to an HTTP server: that of all, or one of its own.
-func (s *Server) serveHTTP(c *conn, t *tls.Conn) {
-	if c.live.timeouts.Lifetime == 0 {
+func (s *Server) serveHTTP(c *conn, t *tls.Conn, protocol string) {
+	if c.live.timeouts.Lifetime == 0 || protocol != string(config.ProtocolHTTP2) {
+		c.limitLifetime(nil)
 		s.queue.deliver(t)
 		return
 	}

@@ -64,29 +64,47 @@ func (e *expired) want(t *testing.T, drained, cut int64) {
 	}
 }
 
-// TestLifetimeOfAnIdleConnection: it is closed, and not all at one time.
+// TestLifetimeOfAnIdleConnection: a connection of HTTP/1.1 stays open for another
+// request, whose answer says that it is the last, be it the backend's or the proxy's own.
+// If there is none it is closed after the time to drain; and not all are at one time.
 func TestLifetimeOfAnIdleConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, e := mortalRig(t, hello)
+		get := func(c net.Conn, host string) (last bool) {
+			t.Helper()
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+			response, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, response.Body)
+			return response.Close
+		}
 		start := time.Now()
 		ends := make(chan time.Time)
 		const many = 10
-		for range many {
+		connect := func() net.Conn {
+			t.Helper()
 			c := r.connect()
-			io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-			in := bufio.NewReader(c)
-			response, err := http.ReadResponse(in, nil)
-			if err != nil || response.Close {
-				t.Fatalf("%v, %v", response, err)
+			if get(c, "h") {
+				t.Error("the first answer is the last")
 			}
-			io.Copy(io.Discard, response.Body)
+			return c
+		}
+		for range many {
+			c := connect()
 			go func() {
-				if _, err := in.ReadByte(); err != io.EOF {
+				if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 					t.Errorf("an idle connection ended by %v", err)
 				}
-				within(t, start, 0)
+				within(t, start, 10*time.Minute)
 				ends <- time.Now()
 			}()
+		}
+		used, refused := connect(), connect()
+		time.Sleep(time.Hour)
+		if !get(used, "h") || !get(refused, "") {
+			t.Error("an answer after the lifetime is not the last")
 		}
 		different := map[time.Time]bool{}
 		for range many {
@@ -95,7 +113,7 @@ func TestLifetimeOfAnIdleConnection(t *testing.T) {
 		if len(different) < 2 {
 			t.Error("all connections ended at one time")
 		}
-		e.want(t, many, 0)
+		e.want(t, many+2, 0)
 	})
 }
 

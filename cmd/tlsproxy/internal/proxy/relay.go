@@ -132,6 +132,7 @@ func (s *Server) relayWhole(c *conn) {
 
 func (s *Server) startRelay(r *relay) {
 	r.server, r.start = s, time.Now()
+	r.conn.underway.Add(1) // until it is closed
 	r.conn.limitLifetime(nil)
 	s.working.Go(r.serve)
 }

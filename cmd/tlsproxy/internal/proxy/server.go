@@ -275,7 +275,7 @@ func (s *Server) settle(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	go s.letGo(ctx)
+	go s.sendAway(ctx)
 	if s.http.Shutdown(ctx) != nil {
 		return
 	}
@@ -285,17 +285,17 @@ func (s *Server) settle(ctx context.Context) {
 	}
 }
 
-// letGo does for connections with an HTTP server of their own what Shutdown does for
-// those of the common one, until none is left or ctx is done. Now and then it tries
-// again: net/http takes a connection that is new for one that is busy.
-func (s *Server) letGo(ctx context.Context) {
+// sendAway does for connections with an HTTP server of their own what Shutdown does for
+// those of the common one, until none is left or ctx is done. Now and then it does so
+// again: net/http tells no connection that is new to it.
+func (s *Server) sendAway(ctx context.Context) {
 	const pause = 500 * time.Millisecond
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
 		for _, c := range s.connections() {
 			if l := c.lifetime.Load(); l != nil {
-				l.letGo()
+				l.goAway()
 			}
 		}
 		select {

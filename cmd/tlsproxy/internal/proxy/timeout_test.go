@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -434,4 +435,58 @@ func TestDeadlineFromAbove(t *testing.T) {
 			t.Errorf("second Close: %v", err)
 		}
 	})
+}
+
+// deadlineWriter notes the deadline for reading that is in force.
+type deadlineWriter struct {
+	http.ResponseWriter
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+func (w *deadlineWriter) SetReadDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deadline = t
+	return nil
+}
+
+// TestNoDeadlineIsLeft: after the end of a request no deadline is left over HTTP/2, also
+// if a read is still under way: on a stream that is closed it would keep the connection in
+// memory. Over HTTP/1.1 there is one, for the rest of a body that net/http reads, unless
+// the client is gone and nothing reads.
+func TestNoDeadlineIsLeft(t *testing.T) {
+	for _, test := range []struct{ http1, over, reading, left bool }{
+		{http1: true, left: true}, {http1: true, reading: true, left: true}, {http1: true, over: true}, {http1: true, over: true, reading: true, left: true},
+		{}, {reading: true}, {over: true}, {over: true, reading: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in, out := io.Pipe()
+			w := new(deadlineWriter)
+			b := &requestBody{ReadCloser: in, control: http.NewResponseController(w), timeout: time.Minute, http1: test.http1}
+			go io.WriteString(out, "first")
+			if _, err := b.Read(make([]byte, 5)); err != nil || !w.deadline.IsZero() {
+				t.Fatalf("after a read: %v, %v", w.deadline, err)
+			}
+			read := make(chan error, 1)
+			if test.reading {
+				go func() {
+					_, err := b.Read(make([]byte, 1))
+					read <- err
+				}()
+				synctest.Wait()
+			}
+			b.finish(test.over)
+			out.CloseWithError(io.ErrUnexpectedEOF)
+			if test.reading {
+				<-read
+			}
+			if _, err := b.Read(make([]byte, 1)); err == nil {
+				t.Error("read after the end")
+			}
+			if w.deadline.IsZero() == test.left {
+				t.Errorf("%+v: the deadline is %v", test, w.deadline)
+			}
+		})
+	}
 }

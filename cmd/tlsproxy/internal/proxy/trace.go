@@ -30,7 +30,7 @@ func (x *exchange) begin(ctx context.Context, r *http.Request) (traced context.C
 	}
 	x.trace = t
 	ctx = backend.WithTracer(ctx, t)
-	c := connOf(r.Context())
+	c := x.conn
 	first := c.traced.CompareAndSwap(false, true)
 	if !t.Recording() {
 		return ctx, untraced

@@ -23,6 +23,12 @@ func (r *Report) findings() []string {
 		case kemPart.id:
 			add(s, "An encapsulation of CTRU-Prime-761 to a packed key takes %s of the time of circl's ML-KEM-768 encapsulation with a parsed one", ctruprime.Scheme761().Name()+"/"+kem.EncapsBytes)
 			add(s, "A decapsulation takes %s of it", ctruprime.Scheme761().Name()+"/"+kem.DecapsBytes)
+		case exchangePart.id:
+			for _, row := range s.mostCallers() {
+				if row.Series != "" { // the base has none
+					add(s, fmt.Sprintf("The server's half of a key exchange with %s, by %s, takes %%s of the processor time of X25519's (%s at once)", row.Labels[1], row.Labels[2], row.Labels[0]), row.ID)
+				}
+			}
 		case handshakePart.id:
 			name := groups.Name(tlsext.X25519CTRUPrime761)
 			for _, row := range s.rowsWith(2, name) {
@@ -42,6 +48,15 @@ func (r *Report) findings() []string {
 		}
 	}
 	return all
+}
+
+// mostCallers returns the rows of the last, largest number of callers.
+func (s *Section) mostCallers() []*Row {
+	if len(s.Tables) == 0 || len(s.Tables[0].Rows) == 0 {
+		return nil
+	}
+	rows := s.Tables[0].Rows
+	return s.rowsWith(0, rows[len(rows)-1].Labels[0])
 }
 
 // What findings look for in the tables of a GPU.

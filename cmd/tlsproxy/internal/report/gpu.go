@@ -109,27 +109,15 @@ func (c *card) table(op kernels.Operation, n int) int {
 	return min(c.plan.keys, max(n, 1))
 }
 
-func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-
 // perMicrosecond is a rate in millions a second.
 func perMicrosecond(n int, d time.Duration) float64 { return float64(n) / micros(d) }
-
-// add appends a round's values.
-func (r *Row) add(values ...float64) {
-	if r.Values == nil {
-		r.Values = make([][]float64, len(values))
-	}
-	for i, v := range values {
-		r.Values[i] = append(r.Values[i], v)
-	}
-}
 
 // try adds a round's values to a row, or the error, which ends the row and not the table.
 func (r *Row) try(values []float64, err error) {
 	switch {
 	case r.Error != "":
 	case err != nil:
-		r.Error, r.Values = inLine(err), nil
+		r.fail(err)
 	default:
 		r.add(values...)
 	}

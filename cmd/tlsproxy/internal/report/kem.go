@@ -154,7 +154,7 @@ func (m *measurement) timeRows(ctx context.Context, operations []kem.Operation) 
 // set takes over what was timed.
 func (r *Row) set(result interleaved.Result) {
 	if result.Err != nil {
-		r.Error = inLine(result.Err)
+		r.fail(result.Err)
 		return
 	}
 	micros := make([]float64, len(result.Times))

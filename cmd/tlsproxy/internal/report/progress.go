@@ -35,7 +35,8 @@ func (p *Progress) begin(o *Options) {
 		return
 	}
 	p.start, p.planned, p.stop = time.Now(), o.Duration, make(chan struct{})
-	fmt.Fprintf(p.w, "Measuring for about %v; it ends within %v, by %s.\n", o.Duration, o.Bound(), p.start.Add(o.Bound()).Format(time.TimeOnly))
+	bound := (o.Bound() + time.Second - 1).Truncate(time.Second)
+	fmt.Fprintf(p.w, "Measuring for about %v; it ends within %v, by %s.\n", o.Duration, bound, p.start.Add(bound).Format(time.TimeOnly))
 	if p.terminal {
 		p.stopped.Go(p.draw)
 	}

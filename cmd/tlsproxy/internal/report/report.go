@@ -75,6 +75,19 @@ type Row struct {
 	X      float64 `json:"x,omitempty"`      // its place in lines
 }
 
+// add appends a round's values.
+func (r *Row) add(values ...float64) {
+	if r.Values == nil {
+		r.Values = make([][]float64, len(values))
+	}
+	for i, v := range values {
+		r.Values[i] = append(r.Values[i], v)
+	}
+}
+
+// fail makes an error of the row.
+func (r *Row) fail(err error) { r.Error, r.Values = inLine(err), nil }
+
 // Chart draws rows of its table.
 type Chart struct {
 	ID     string `json:"id"` // unique in the report; also the name of its file
@@ -178,3 +191,5 @@ func (r *Report) Failures() []string {
 	}
 	return all
 }
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -99,7 +99,7 @@ func TestOnly(t *testing.T) {
 		t.Errorf("%v, %+v", err, r)
 	}
 	o.Parts = []string{"batches"}
-	if _, err := Run(t.Context(), o); err == nil || err.Error() != `report: there is no part "batches"; there are kem, batch, handshake, gpu, products` {
+	if _, err := Run(t.Context(), o); err == nil || err.Error() != `report: there is no part "batches"; there are kem, batch, exchange, handshake, gpu, products` {
 		t.Error(err)
 	}
 }
@@ -160,12 +160,12 @@ func TestRatios(t *testing.T) {
 func TestFindings(t *testing.T) {
 	section := func(id string, labels []string, values ...float64) Section {
 		row := Row{ID: "row", Labels: labels, Values: [][]float64{{values[0]}}, Bases: []string{"base"}, Series: "s"}
-		base := Row{ID: "base", Labels: []string{"", "", ""}, Values: [][]float64{{values[1]}}}
+		base := Row{ID: "base", Labels: slices.Concat(labels[:1], []string{"", ""}), Values: [][]float64{{values[1]}}}
 		return Section{ID: id, Tables: []Table{{Metrics: timeOf, Rows: []Row{row, base}}}}
 	}
-	r := Report{Sections: []Section{section("kem", []string{"x"}, 1, 2), section("handshake", []string{"auto", "256", "X25519CTRUPrime761"}, 3, 4),
+	r := Report{Sections: []Section{section("kem", []string{"x"}, 1, 2), section("exchange", []string{"16", "G", "E"}, 3, 2), {ID: "exchange"}, section("handshake", []string{"auto", "256", "X25519CTRUPrime761"}, 3, 4),
 		section("gpu", []string{"Encaps", hostToHost}, 100, 1), section("products", []string{"65536", tensorCores}, 1, 5)}}
-	want := []string{"A handshake with X25519CTRUPrime761 costs the server 0.750 of the processor time of one with X25519 (engine auto, 256 at once).",
+	want := []string{"The server's half of a key exchange with G, by E, takes 1.50 of the processor time of X25519's (16 at once).", "A handshake with X25519CTRUPrime761 costs the server 0.750 of the processor time of one with X25519 (engine auto, 256 at once).",
 		"A GPU makes 100 times the Encaps of one core, host to host.", "Products on the Tensor Cores take 0.200 of the time of those by transforms, in batches of 65536."}
 	if got := r.findings(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -199,6 +199,20 @@ func TestHandshakeRounds(t *testing.T) {
 		if rounds, sample := m.handshakeRounds(10); rounds != want.rounds || sample != want.sample {
 			t.Errorf("%v: %d rounds of %v", budget, rounds, sample)
 		}
+	}
+}
+
+// TestExchangeRow: a round is a value of each metric, and an error ends the row.
+func TestExchangeRow(t *testing.T) {
+	var r Row
+	r.exchanges(t.Context(), 2, time.Millisecond, func(context.Context) error { return nil })
+	if r.Error != "" || len(r.Values) != 4 || len(r.Values[0]) != 1 || r.Values[1][0] <= 0 {
+		t.Errorf("%+v", r)
+	}
+	r.exchanges(t.Context(), 2, time.Hour, func(context.Context) error { return errTest })
+	r.exchanges(t.Context(), 2, time.Millisecond, func(context.Context) error { return nil })
+	if r.Error != errTest.Error() || r.Values != nil {
+		t.Errorf("%+v", r)
 	}
 }
 

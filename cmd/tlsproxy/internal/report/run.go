@@ -61,7 +61,7 @@ type part struct {
 
 // parts are all there are, in the order of the page.
 func parts() []part {
-	return []part{kemPart, batchPart, handshakePart, gpuPart, productPart}
+	return []part{kemPart, batchPart, exchangePart, handshakePart, gpuPart, productPart}
 }
 
 // Parts returns the names of all parts.

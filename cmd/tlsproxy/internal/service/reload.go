@@ -38,7 +38,7 @@ func (s *Service) follow(ctx context.Context, signals <-chan os.Signal) (succeed
 			}
 			s.manager.Reloading()
 			s.reload(occasion{because: "SIGHUP", configuration: true})
-			s.manager.Ready(serving)
+			s.manager.Ready(s.condition())
 		case <-poll.C():
 			if o := s.changed(c.Configuration); o != (occasion{}) {
 				s.reload(o)
@@ -47,6 +47,14 @@ func (s *Service) follow(ctx context.Context, signals <-chan os.Signal) (succeed
 			s.reload(occasion{because: "reload.every", configuration: c.Configuration, all: true})
 		}
 	}
+}
+
+// condition is what the service manager shows of a process that serves.
+func (s *Service) condition() string {
+	if s.failing.Load() != nil {
+		return serving + "; the latest reload failed, see the log"
+	}
+	return serving
 }
 
 // ticker is a time.Ticker whose interval can be set; 0: it never ticks.

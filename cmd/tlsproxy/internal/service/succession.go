@@ -8,7 +8,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/upgrade"
 )
 
-// serving is what the service manager shows of a process that serves.
+// serving is what the service manager shows of a process that is well.
 const serving = "serving"
 
 // upgradeWithin bounds how long a successor may take until it serves: it reads all
@@ -21,6 +21,7 @@ func (s *Service) upgrade(ctx context.Context) bool {
 	successor, err := s.startSuccessor(ctx)
 	if err != nil {
 		s.log.Error("the upgrade failed; this process serves on", "err", err)
+		s.manager.Status(serving + "; the latest upgrade failed, see the log")
 		return false
 	}
 	s.own(false)
@@ -35,8 +36,12 @@ func (s *Service) startSuccessor(ctx context.Context) (*upgrade.Successor, error
 	if err != nil {
 		return nil, err
 	}
+	keys, err := s.tickets.Export()
+	if err != nil {
+		return nil, err
+	}
 	s.log.Info("upgrading", "program", program)
-	return upgrade.Start(ctx, upgrade.Options{Program: program, Args: os.Args[1:], Sockets: s.inheritance(), Within: upgradeWithin})
+	return upgrade.Start(ctx, upgrade.Options{Program: program, Args: os.Args[1:], Sockets: s.inheritance(), Within: upgradeWithin, Secret: keys})
 }
 
 // relieve takes over from the predecessor, if there is one. A predecessor that is

@@ -91,6 +91,12 @@ func (s *Service) openTickets(p *Plan) error {
 		return err
 	}
 	s.tickets = &ticketKeys{Keys: keys, options: o, stop: func() {}}
+	if before := p.Predecessor; before != nil {
+		defer clear(before.Secret())
+		if err := keys.Import(before.Secret()); err != nil {
+			return err
+		}
+	}
 	return s.shareTickets(p)
 }
 

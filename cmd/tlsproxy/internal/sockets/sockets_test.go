@@ -140,17 +140,50 @@ func TestInherit(t *testing.T) {
 
 // TestReusePort: two may listen at one port if both say so.
 func TestReusePort(t *testing.T) {
-	for _, family := range []string{"127.0.0.1:0", "[::1]:0"} {
-		first := open(t, Spec{TCP: family, ReusePort: true})
-		same := first.Addr().String()
-		open(t, Spec{TCP: same, ReusePort: true})
-		if _, err := (Spec{TCP: same}).Open(nil); err == nil {
-			t.Errorf("%s: somebody else can listen too", family)
-		}
+	first := open(t, Spec{TCP: "127.0.0.1:0", ReusePort: true})
+	same := first.Addr().String()
+	open(t, Spec{TCP: same, ReusePort: true})
+	if _, err := (Spec{TCP: same}).Open(nil); err == nil {
+		t.Error("somebody else can listen too")
 	}
 	alone := open(t, Spec{TCP: "127.0.0.1:0"})
 	connects(t, alone)
 	if _, err := (Spec{TCP: alone.Addr().String(), ReusePort: true}).Open(nil); err == nil {
 		t.Error("a port that is not shared")
+	}
+}
+
+// TestEveryAddress: without a host a port is open on all that the machine has, of
+// either family.
+func TestEveryAddress(t *testing.T) {
+	for _, reuse := range []bool{false, true} {
+		ln := open(t, Spec{TCP: ":0", ReusePort: reuse})
+		port := ln.Addr().(*net.TCPAddr).Port
+		all, err := net.InterfaceAddrs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, a := range all {
+			ip := a.(*net.IPNet).IP
+			if ip.IsLinkLocalUnicast() { // for those a zone is needed too
+				continue
+			}
+			found++
+			c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: ip, Port: port})
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			accepted, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			accepted.Close()
+			c.Close()
+		}
+		if found == 0 {
+			t.Error("the machine has no address")
+		}
 	}
 }

@@ -44,6 +44,9 @@ func sendTo(name, state string) error {
 // is what systemctl status shows.
 func (n Notifier) Ready(text string) { n.send(daemon.SdNotifyReady + "\nSTATUS=" + text) }
 
+// Status changes that text.
+func (n Notifier) Status(text string) { n.send("STATUS=" + text) }
+
 // Reloading says that the process reads its configuration, until Ready.
 func (n Notifier) Reloading() {
 	n.send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())

@@ -39,6 +39,7 @@ func TestNotifier(t *testing.T) {
 		"READY=1\nSTATUS=serving":              func() { n.Ready("serving") },
 		"RELOADING=1\nMONOTONIC_USEC=[0-9]+\n": n.Reloading,
 		"STOPPING=1\nSTATUS=draining":          func() { n.Stopping("draining") },
+		"STATUS=as ever":                       func() { n.Status("as ever") },
 		"MAINPID=7":                            func() { n.MainProcess(7) },
 	} {
 		say()

@@ -2,7 +2,7 @@
 // is on disk by now, which takes its sockets over. The predecessor serves on
 // until the successor says that it does, and for good if it never does.
 //
-// Sockets and words go over inherited descriptors, which an environment variable
+// Sockets, words and a secret go over inherited descriptors, which an environment variable
 // names; a few lines, where libraries for it want to own listening, signals and
 // the process's end as well.
 //

@@ -16,15 +16,19 @@ import (
 )
 
 // variable holds the names of the sockets that a successor inherits, as a JSON
-// list. Their descriptors are those behind the two pipes', in that order.
+// list. Their descriptors are those behind the pipes', in that order.
 const variable = "TLSPROXY_PREDECESSOR"
 
 // The descriptors of a successor.
 const (
 	readyAt   = 3 // where it says that it serves
 	releaseAt = 4 // where it hears that it has taken over
-	socketsAt = 5
+	secretAt  = 5 // what nobody else is to know
+	socketsAt = 6
 )
+
+// MaxSecret bounds Options.Secret, in bytes.
+const MaxSecret = 64 << 10
 
 // Successor is a process that serves in this one's place.
 type Successor struct {
@@ -39,6 +43,7 @@ type Options struct {
 	Args    []string           // without the program's name
 	Sockets []sockets.Listener // what it inherits
 	Within  time.Duration      // until it has to serve
+	Secret  []byte             // for it alone; Start wipes it
 }
 
 // Program returns the path by which this process was started, where the
@@ -60,30 +65,42 @@ func Start(ctx context.Context, o Options) (*Successor, error) {
 	if os.Getpid() == 1 {
 		return nil, errors.New("upgrade: this is process 1, with which its container ends; start another container in its place")
 	}
+	defer clear(o.Secret)
+	if len(o.Secret) > MaxSecret {
+		return nil, fmt.Errorf("upgrade: a secret of %d bytes; the most is %d", len(o.Secret), MaxSecret)
+	}
 	cmd := exec.Command(o.Program, o.Args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	opened := new(files)
-	defer opened.close()
-	ready, release, err := opened.pass(cmd, o.Sockets)
-	if err != nil {
+	var l line
+	defer l.close()
+	if err := l.open(cmd, o.Sockets); err != nil {
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		ready.Close()
-		release.Close()
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
-	opened.close()
-	s := &Successor{PID: cmd.Process.Pid, release: release, ended: waitFor(cmd)}
-	if err := s.awaitReady(ctx, ready, o.Within); err != nil {
+	l.theirs.close()
+	s := &Successor{PID: cmd.Process.Pid, ended: waitFor(cmd)}
+	told := make(chan struct{})
+	go func() { // a pipe may have room for less
+		defer close(told)
+		l.secret.Write(o.Secret) // if it has gone that shows
+		l.secret.Close()
+	}()
+	err := s.awaitReady(ctx, l.ready, o.Within)
+	if err != nil {
 		cmd.Process.Kill()
-		release.Close()
+		l.secret.Close()
+	}
+	<-told // before the secret is wiped
+	if err != nil {
 		return nil, fmt.Errorf("upgrade: the new process %d %w", s.PID, err)
 	}
+	s.release, l.release = l.release, nil
 	return s, nil
 }
 
-// files are what a successor gets copies of.
+// files are descriptors.
 type files []*os.File
 
 func (f *files) close() {
@@ -93,38 +110,55 @@ func (f *files) close() {
 	*f = nil
 }
 
-// pass has a command inherit the pipes and sockets. It returns the ends that stay
-// here.
-func (f *files) pass(cmd *exec.Cmd, listeners []sockets.Listener) (ready, release *os.File, err error) {
-	ready, saysReady, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
+// line is what processes are joined by: three pipes' ends here, and what a successor
+// gets copies of.
+type line struct {
+	ready, release, secret *os.File // nil: not open
+	theirs                 files
+}
+
+// close closes what is open.
+func (l *line) close() {
+	for _, ours := range []*os.File{l.ready, l.release, l.secret} {
+		if ours != nil {
+			ours.Close()
+		}
 	}
-	hears, release, err := os.Pipe()
-	if err != nil {
-		ready.Close()
-		saysReady.Close()
-		return nil, nil, err
+	l.theirs.close()
+}
+
+// open has a command inherit the pipes and the sockets.
+func (l *line) open(cmd *exec.Cmd, listeners []sockets.Listener) error {
+	var says, hears, learns *os.File
+	var err error
+	if l.ready, says, err = os.Pipe(); err != nil {
+		return err
 	}
-	*f = append(*f, saysReady, hears)
+	l.theirs = append(l.theirs, says)
+	if hears, l.release, err = os.Pipe(); err != nil {
+		return err
+	}
+	l.theirs = append(l.theirs, hears)
+	if learns, l.secret, err = os.Pipe(); err != nil {
+		return err
+	}
+	l.theirs = append(l.theirs, learns)
 	names := make([]string, len(listeners))
 	for i, ln := range listeners {
 		copied, err := ln.File()
 		if err != nil {
-			ready.Close()
-			release.Close()
-			return nil, nil, err
+			return err
 		}
-		*f = append(*f, copied)
+		l.theirs = append(l.theirs, copied)
 		names[i] = ln.Name
 	}
 	list, err := json.Marshal(names)
 	if err != nil {
 		panic("upgrade: " + err.Error()) // they are strings
 	}
-	cmd.ExtraFiles = *f
+	cmd.ExtraFiles = l.theirs
 	cmd.Env = append(environment(), variable+"="+string(list))
-	return ready, release, nil
+	return nil
 }
 
 // environment is the process's own but for what is about this process alone.
@@ -155,7 +189,6 @@ func (s *Successor) awaitReady(ctx context.Context, from *os.File, within time.D
 		said, _ := io.ReadAll(io.LimitReader(from, int64(len(word))))
 		heard <- string(said)
 	}()
-	defer from.Close()
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
 	var exited <-chan error
@@ -187,7 +220,13 @@ func ended(err error) error {
 func (s *Successor) Release() { s.release.Close() }
 
 // Predecessor is the process that has started this one as its successor.
-type Predecessor struct{ ready, release *os.File }
+type Predecessor struct {
+	ready, release *os.File
+	secret         []byte
+}
+
+// Secret returns Options.Secret of the predecessor. The caller wipes it.
+func (p *Predecessor) Secret() []byte { return p.secret }
 
 // Inherit returns the predecessor and its sockets; nil if there is none. It can be
 // called once.
@@ -205,7 +244,23 @@ func Inherit() (*Predecessor, *sockets.Given, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("upgrade: what the process before has left: %w", err)
 	}
-	return &Predecessor{inherited(readyAt, "ready"), inherited(releaseAt, "release")}, given, nil
+	secret, err := readSecret(inherited(secretAt, "secret"))
+	if err != nil {
+		given.CloseRest()
+		return nil, nil, fmt.Errorf("upgrade: what the process before has to tell: %w", err)
+	}
+	return &Predecessor{inherited(readyAt, "ready"), inherited(releaseAt, "release"), secret}, given, nil
+}
+
+// readSecret reads to the end, and leaves no copy behind.
+func readSecret(from *os.File) ([]byte, error) {
+	defer from.Close()
+	secret := make([]byte, MaxSecret)
+	n, err := io.ReadFull(from, secret)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return secret[:n], err
 }
 
 // Relieve says to the predecessor that this process serves, and returns when it

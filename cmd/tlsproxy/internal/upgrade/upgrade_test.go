@@ -3,6 +3,8 @@ package upgrade
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +65,7 @@ func succeed() error {
 		return err
 	}
 	_, again := os.LookupEnv(variable)
-	fmt.Fprint(c, "successor, ", again, " ", os.Getenv("WATCHDOG_PID"))
+	fmt.Fprint(c, "successor, ", again, " ", os.Getenv("WATCHDOG_PID"), " ", len(before.Secret()), " ", sha256.Sum256(before.Secret()))
 	return c.Close()
 }
 
@@ -91,9 +93,15 @@ func options(t *testing.T, how string) Options {
 func TestStart(t *testing.T) {
 	t.Setenv("WATCHDOG_PID", "1")
 	o := options(t, "serves")
+	o.Secret = make([]byte, MaxSecret) // more than a pipe may have room for
+	rand.Read(o.Secret)
+	sum := sha256.Sum256(o.Secret)
 	s, err := Start(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !bytes.Equal(o.Secret, make([]byte, MaxSecret)) {
+		t.Error("the secret is still there")
 	}
 	ln := o.Sockets[0]
 	mine := make(chan error, 1)
@@ -119,7 +127,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if said, err := io.ReadAll(c); err != nil || string(said) != "successor, false " {
+	if said, err := io.ReadAll(c); err != nil || string(said) != fmt.Sprint("successor, false  ", MaxSecret, " ", sum) {
 		t.Errorf("%q, %v", said, err)
 	}
 	if err := <-s.ended; err != nil || s.PID == os.Getpid() {
@@ -144,7 +152,7 @@ func TestStartFails(t *testing.T) {
 		{"hangs", "was not waited for: told to end", stopped, time.Hour},
 	} {
 		o := options(t, test.how)
-		o.Within = test.within
+		o.Within, o.Secret = test.within, make([]byte, MaxSecret)
 		if _, err := Start(test.ctx, o); err == nil || !strings.HasPrefix(err.Error(), "upgrade: the new process ") || !strings.HasSuffix(err.Error(), test.want) {
 			t.Errorf("%s: %v", test.how, err)
 		}
@@ -154,6 +162,11 @@ func TestStartFails(t *testing.T) {
 	if _, err := Start(context.Background(), o); err == nil || !strings.HasPrefix(err.Error(), "upgrade: ") {
 		t.Errorf("a program that is not there: %v", err)
 	}
+	o.Secret = make([]byte, MaxSecret+1)
+	if _, err := Start(context.Background(), o); err == nil || !strings.Contains(err.Error(), "a secret of 65537 bytes; the most is 65536") {
+		t.Errorf("a secret that is too long: %v", err)
+	}
+	o.Secret = nil
 	o.Sockets = append(o.Sockets, sockets.Listener{Listener: noFile{}, Name: "odd"})
 	if _, err := Start(context.Background(), o); err == nil || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a listener without a descriptor: %v", err)
@@ -188,7 +201,7 @@ func TestRelieve(t *testing.T) {
 	defer releaseW.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	relieved := make(chan error, 1)
-	go func() { relieved <- (&Predecessor{readyW, releaseR}).Relieve(ctx) }()
+	go func() { relieved <- (&Predecessor{ready: readyW, release: releaseR}).Relieve(ctx) }()
 	said := make([]byte, len(word))
 	if _, err := io.ReadFull(readyR, said); err != nil || !bytes.Equal(said, []byte(word)) {
 		t.Errorf("%q, %v", said, err)
