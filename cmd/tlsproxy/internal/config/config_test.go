@@ -399,7 +399,7 @@ func TestDefaults(t *testing.T) {
 // TestEverySettingIsRead sets every key to something that is not its default
 // and expects to find it in the result.
 func TestEverySettingIsRead(t *testing.T) {
-	file := `listen: [":1", {address: "[::1]:2", reuse_port: true, proxy_protocol: {from: [10.1.0.0/16, "::ffff:192.0.2.1"], mode: optional, timeout: 2s}},
+	file := `listen: [":1", {address: "[::1]:2", reuse_port: true, proxy_protocol: {from: [10.1.0.0/16, "::ffff:192.0.2.1", "::ffff:10.2.0.0/112"], mode: optional, timeout: 2s}},
   {address: "unix:/run//a.sock", mode: "660", proxy_protocol: {from: unix}}, systemd:https]
 certificates:
   - cert: /c/1.pem
@@ -468,6 +468,7 @@ provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0
     from:
     - 10.1.0.0/16
     - 192.0.2.1/32
+    - 10.2.0.0/16
     mode: optional
     timeout: 2s
 - address: unix:/run/a.sock

@@ -141,6 +141,10 @@ func (s *Source) UnmarshalText(text []byte) error {
 	if prefix != prefix.Masked() {
 		return fmt.Errorf("%q has bits behind its length; the network is %s", text, prefix.Masked())
 	}
+	const mapped = 96 // bits in front of an IPv4 address that is written as one of IPv6
+	if prefix.Addr().Is4In6() && prefix.Bits() >= mapped {
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-mapped) // as connections' addresses are compared
+	}
 	*s = Source{Prefix: prefix}
 	return nil
 }

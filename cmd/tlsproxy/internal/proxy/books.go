@@ -104,6 +104,7 @@ func (b *books) leaveHost(name string) {
 // bits, as one client can have all the others. It is the zero Addr for addresses
 // of no known form.
 func sourceOf(a net.Addr) netip.Addr {
+	a = withoutName(a)
 	var at netip.AddrPort
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		at = tcp.AddrPort()

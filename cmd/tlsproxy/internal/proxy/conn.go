@@ -94,7 +94,7 @@ func (c *conn) client(state *tls.ConnectionState) accesslog.Client {
 	client := accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
 		Handshake: c.handshook, Queue: c.keyExchange.Queue, Batch: c.keyExchange.Batch}
 	if c.front != nil {
-		client.Via, client.UniqueID = c.Conn.RemoteAddr().String(), c.front.UniqueID
+		client.Via, client.UniqueID = c.via().String(), c.front.UniqueID
 	}
 	return client
 }
@@ -106,11 +106,20 @@ func (c *conn) finishHandshake() {
 	c.hello.Store(nil)
 }
 
+// wire is a conn whose Read is that of what is beneath it.
+type wire struct{ *conn }
+
+// Read counts what comes.
+func (w wire) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.server.received.Add(uint64(n))
+	return n, err
+}
+
 // Read notes that the client sent something.
 func (c *conn) Read(b []byte) (int, error) {
 	inHandshake := !c.established.Load()
 	n, err := c.read(b)
-	c.server.received.Add(uint64(n))
 	if n > 0 && inHandshake {
 		c.received.Store(true)
 		if c.keeping {

@@ -33,8 +33,8 @@ func (c *conn) comesBy(trust *proxyprotocol.Trust) bool {
 // whether the connection can go on: then the client's address is known, and
 // counts.
 func (s *Server) readFront(c *conn) bool {
-	header, ahead, err := c.trust.Read(c.Conn)
-	if errors.Is(err, io.EOF) {
+	header, ahead, err := c.trust.Read(wire{c})
+	if err == io.EOF { // not one within the header
 		s.log.Debug("connection closed before its PROXY header", "remote", c.RemoteAddr().String())
 		c.Close()
 		return false
@@ -70,17 +70,36 @@ func (s *Server) noteRefusedFront(peer net.Addr, reason string) {
 	s.mu.Unlock()
 	s.observer.ObserveShed(refusedFront)
 	s.limiters.shed.Log(slog.LevelWarn, "connection refused", func() []slog.Attr {
-		return []slog.Attr{slog.String("remote", peer.String()), slog.String("reason", logging.Peer(reason, maxLoggedReason))}
+		return []slog.Attr{slog.String("remote", withoutName(peer).String()), slog.String("reason", logging.Peer(reason, maxLoggedReason))}
 	})
 }
 
 // RemoteAddr is the client's address, as far as a proxy in front has told it.
-func (c *conn) RemoteAddr() net.Addr {
+func (c *conn) RemoteAddr() net.Addr { return withoutName(c.peer()) }
+
+// peer is RemoteAddr with the name that a client of a Unix socket goes by.
+func (c *conn) peer() net.Addr {
 	if c.remote != nil {
 		return c.remote
 	}
 	return c.Conn.RemoteAddr()
 }
+
+// via is the address of the proxy in front.
+func (c *conn) via() net.Addr { return withoutName(c.Conn.RemoteAddr()) }
+
+// withoutName takes the name off the address of who connected to a Unix socket. That
+// one can choose it, and "192.0.2.1:80" is a good name: net/http, X-Forwarded-For and
+// all who parse the text would take it for an address.
+func withoutName(a net.Addr) net.Addr {
+	if _, ok := a.(*net.UnixAddr); ok {
+		return nameless
+	}
+	return a
+}
+
+// nameless is how package net has the address of a socket without a name.
+var nameless = &net.UnixAddr{Net: "unix", Name: "@"}
 
 // LocalAddr is the address that the client connected to.
 func (c *conn) LocalAddr() net.Addr {
@@ -106,7 +125,7 @@ func (c *conn) backendClient(state *tls.ConnectionState) *backend.Client {
 
 // newBackendClient returns a Client that tells of c in either version.
 func newBackendClient(c *conn, state *tls.ConnectionState) *backend.Client {
-	of := proxyprotocol.Client{Source: c.RemoteAddr(), Destination: c.LocalAddr(), ServerName: c.sni, TLS: state, Front: c.front}
+	of := proxyprotocol.Client{Source: c.peer(), Destination: c.LocalAddr(), ServerName: c.sni, TLS: state, Front: c.front}
 	if state != nil && state.CurveID != 0 {
 		of.Group = groups.RegisteredName(state.CurveID)
 	}

@@ -178,7 +178,7 @@ func (f failure) attrs() []slog.Attr {
 		slog.String("reason", logging.Peer(f.reason(), maxLoggedReason)),
 	}
 	if f.conn.front != nil {
-		attrs = append(attrs, slog.String("via", f.conn.Conn.RemoteAddr().String()))
+		attrs = append(attrs, slog.String("via", f.conn.via().String()))
 	}
 	if sent := f.conn.alertSent.Load(); sent > 0 {
 		attrs = append(attrs, slog.String("alert_sent", alertName(uint8(sent-1))))

@@ -23,7 +23,7 @@ func (c *conn) awaitHello() error {
 		if len(c.ahead) == cap(c.ahead) {
 			c.ahead = slices.Grow(c.ahead, max(helloRoom, min(4*len(c.ahead), missing(c.ahead))))
 		}
-		n, err := c.Conn.Read(c.ahead[len(c.ahead):cap(c.ahead)])
+		n, err := wire{c}.Read(c.ahead[len(c.ahead):cap(c.ahead)])
 		c.ahead = c.ahead[:len(c.ahead)+n]
 		if n > 0 {
 			c.received.Store(true)
@@ -64,7 +64,7 @@ func (c *conn) read(b []byte) (int, error) {
 			c.turn.pause()
 			defer c.turn.resume()
 		}
-		return c.Conn.Read(b)
+		return wire{c}.Read(b)
 	}
 	n := copy(b, c.ahead)
 	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/accesslog"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/certificates"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
@@ -140,6 +141,7 @@ func (p *policy) scope(state tls.ConnectionState) *tickets.Scope {
 // Why a handshake ends at its ClientHello.
 var (
 	errUnknownHost = errors.New("no host of that name is served")
+	errNameTooLong = fmt.Errorf("the server name that is asked for has more than %d bytes", accesslog.MaxName)
 	errPassthrough = errors.New("the connection is passed through")
 	errNotHybrid   = errors.New("a post-quantum group is required, and the client offers none that is served")
 )
@@ -163,6 +165,10 @@ func startConfig(hosts *routing.Table, p *policies, issuer Issuer) *tls.Config {
 	start.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c := hello.Conn.(*conn)
 		c.sawHello(hello)
+		if len(hello.ServerName) > accesslog.MaxName { // DNS has none; backends may be told of it
+			c.refuse(alertUnrecognizedName)
+			return nil, errNameTooLong
+		}
 		c.sni = hello.ServerName
 		c.host = hosts.Find(c.sni)
 		if c.host == nil || c.host.Mode != config.ModePassthrough {

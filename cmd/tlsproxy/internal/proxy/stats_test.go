@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -71,4 +72,41 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("%+v in the end, %d bytes came", st, client.read)
 		}
 	})
+}
+
+// TestTrafficOfSilentClients: what comes of a client that never gets to speak TLS is
+// counted too, and so is a PROXY header.
+func TestTrafficOfSilentClients(t *testing.T) {
+	r := newRig(t, nil, hello)
+	head := header(t)
+	r.behind(loopback(), always(head))
+	raw, err := r.dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := clientHello(t, "front.example")[:100]
+	if _, err := raw.Write(part); err != nil {
+		t.Fatal(err)
+	}
+	raw.(*headed).CloseWrite()
+	r.log.wait("within its ClientHello")
+	if got, want := r.server.Stats().Received, uint64(len(head)+len(part)); got != want {
+		t.Errorf("%d bytes are counted, %d were sent", got, want)
+	}
+}
+
+// TestTruncatedFront: a connection that ends within its PROXY header is refused like
+// one whose header is faulty.
+func TestTruncatedFront(t *testing.T) {
+	r := newRig(t, nil, hello)
+	r.behind(loopback(), always(header(t)[:20]))
+	raw, err := r.dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Write(nil)
+	raw.(*headed).CloseWrite()
+	if line := r.log.wait("remote="); !strings.Contains(line, "connection refused") || !strings.Contains(line, "a faulty PROXY header") {
+		t.Error(line)
+	}
 }

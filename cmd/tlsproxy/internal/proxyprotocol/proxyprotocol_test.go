@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -91,6 +92,8 @@ func TestRead(t *testing.T) {
 		{name: "version 1, unknown", in: "PROXY UNKNOWN ffff:f::1 what ever\r\n"},
 		{name: "version 2", in: header2(t, proxied, tcp4), source: "192.0.2.1:80"},
 		{name: "version 2, local", in: header2(t, local, tcp4)},
+		{name: "version 2, local, with what is no TLV", in: header2(t, local, tcp4)[:14] + "\x00\x0fno TLVs at all!"},
+		{name: "version 2, local, of no family", in: "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x02\x05\x00"},
 		{name: "version 2, TLVs", source: "192.0.2.1:80", in: header2(t, proxied, tcp4,
 			tlv{Type: proxyproto.PP2_TYPE_ALPN, Value: []byte("h2")}, tlv{Type: proxyproto.PP2_TYPE_AUTHORITY, Value: []byte("a.example")},
 			tlv{Type: proxyproto.PP2_TYPE_NOOP}, tlv{Type: proxyproto.PP2_TYPE_UNIQUE_ID, Value: []byte("\x00id")}, tlv{Type: 0xEA, Value: []byte("vpc")}, sslTLV),
@@ -193,8 +196,16 @@ func TestReadWaits(t *testing.T) {
 			theirs.Close()
 		}
 	})
-	if _, _, err := (&Trust{Timeout: time.Second}).Read(stream{Reader: strings.NewReader("")}); err != io.EOF {
-		t.Errorf("a connection that ends: %v", err)
+	reset := iotest.ErrReader(&net.OpError{Op: "read", Err: syscall.ECONNRESET})
+	for _, nothing := range []io.Reader{strings.NewReader(""), reset} {
+		if _, _, err := (&Trust{Timeout: time.Second}).Read(stream{Reader: nothing}); err != io.EOF {
+			t.Errorf("a connection that ends: %v", err)
+		}
+	}
+	for _, cutOff := range []io.Reader{strings.NewReader("PROXY TCP4"), io.MultiReader(strings.NewReader("PROXY TCP4"), reset)} {
+		if _, _, err := (&Trust{Timeout: time.Second}).Read(stream{Reader: cutOff}); err == io.EOF || err == nil || !strings.Contains(err.Error(), "faulty PROXY header") {
+			t.Errorf("a connection that ends within the header: %v", err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -67,7 +68,7 @@ var errNone = errors.New("proxyprotocol: the connection does not begin with a PR
 // Read reads the header at the head of a connection that t trusts, in bounded
 // time, and sets no deadline that stays. It returns what was read beyond it as
 // well. A header that is optional and absent is nil. The error is io.EOF if the
-// connection ended without a byte.
+// connection ended without a byte, however it did: health checks reset theirs.
 func (t *Trust) Read(c net.Conn) (h *Header, ahead []byte, err error) {
 	if err := c.SetReadDeadline(time.Now().Add(t.Timeout)); err != nil {
 		return nil, nil, fmt.Errorf("proxyprotocol: %w", err)
@@ -78,7 +79,7 @@ func (t *Trust) Read(c net.Conn) (h *Header, ahead []byte, err error) {
 	switch {
 	case err != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(first.err, os.ErrDeadlineExceeded)):
 		return nil, nil, fmt.Errorf("proxyprotocol: no PROXY header within %v", t.Timeout)
-	case errors.Is(err, proxyproto.ErrNoProxyProtocol) && r.Buffered() == 0:
+	case !first.any && (errors.Is(err, proxyproto.ErrNoProxyProtocol) || errors.Is(err, syscall.ECONNRESET)):
 		return nil, nil, io.EOF
 	case errors.Is(err, proxyproto.ErrNoProxyProtocol) && t.Optional: // nothing was taken from the buffer
 	case errors.Is(err, proxyproto.ErrNoProxyProtocol):
@@ -102,6 +103,7 @@ func (t *Trust) Read(c net.Conn) (h *Header, ahead []byte, err error) {
 type firstLine struct {
 	io.Reader
 	begun bool
+	any   bool  // some byte has come
 	err   error // that cut it off
 }
 
@@ -112,6 +114,7 @@ const maxLine = 107
 // beginning of such a header.
 func (f *firstLine) Read(b []byte) (int, error) {
 	n, err := f.Reader.Read(b)
+	f.any = f.any || n > 0
 	if f.begun {
 		return n, err
 	}
@@ -136,12 +139,13 @@ func beginsLine(b []byte) bool {
 // newHeader takes from a header what is of use.
 func newHeader(raw *proxyproto.Header) (*Header, error) {
 	h := new(Header)
-	if !raw.Command.IsLocal() {
-		if raw.TransportProtocol.IsDatagram() {
-			return nil, errors.New("proxyprotocol: the PROXY header is of a datagram")
-		}
-		h.Source, h.Destination = raw.SourceAddr, raw.DestinationAddr
+	if raw.Command.IsLocal() {
+		return h, nil // whatever else is in it has to be discarded (section 2.2)
 	}
+	if raw.TransportProtocol.IsDatagram() {
+		return nil, errors.New("proxyprotocol: the PROXY header is of a datagram")
+	}
+	h.Source, h.Destination = raw.SourceAddr, raw.DestinationAddr
 	tlvs, err := raw.TLVs()
 	if err == nil {
 		err = checkSum(raw)
@@ -184,7 +188,7 @@ var errSum = errors.New("its checksum is another")
 // that came.
 func checkSum(h *proxyproto.Header) error {
 	addresses, known := addressBytes[h.TransportProtocol]
-	if h.Version != 2 || h.Command.IsLocal() || !known {
+	if h.Version != 2 || !known {
 		return nil
 	}
 	whole, err := h.Format()
