@@ -29,7 +29,7 @@ ORACLE ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build install build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-systemd test-sim test-browser test-gorgonia \
-        test-prometheus test-noasm test-gpu test-gpu-gorgonia headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
+        test-prometheus test-noasm test-gpu test-gpu-gorgonia headline bench-peers overload test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -140,6 +140,10 @@ bench-peers: build bin/goproxy build/peers/caddy ## processor time beside Caddy,
 	scripts/need.sh taskset=util-linux jq=jq nginx=nginx haproxy=haproxy
 	cp bin/tlsproxy bin/goproxy build/peers/
 	CADDY_VERSION=$(CADDY) TRIXIE="$$(scripts/trixie.sh build/.trixie)" scripts/bench-peers.sh build/peers build/peers/results
+
+overload: build bin/goproxy ## what a request takes while more handshakes come than can be computed, as a ratio
+	scripts/need.sh taskset=util-linux jq=jq openssl=openssl
+	scripts/overload.sh bin
 
 build/peers/caddy:
 	CGO_ENABLED=0 GOBIN=$(CURDIR)/build/peers $(GO) install -trimpath github.com/caddyserver/caddy/v2/cmd/caddy@$(CADDY)
