@@ -21,10 +21,10 @@ func TestReportPage(t *testing.T) {
 	b.shoot("report-light")
 	for script, want := range map[string]string{
 		`performance.getEntriesByType("resource").length`: "0",
-		`document.querySelectorAll("figure svg").length`:  "5",
-		`[...document.querySelectorAll("figure svg")].every((e) => e.getBoundingClientRect().width > 300 && getComputedStyle(e.querySelector("text")).fill === "rgb(31, 35, 40)")`: "true",
-		`[...document.querySelectorAll(".scroll")].every((e) => (e.focus(), document.activeElement === e) && (e.ariaLabel || e.getAttribute("aria-labelledby")))`:                  "true",
-		`JSON.parse(document.getElementById("report-data").textContent).sections.length`:                                                                                           "6",
+		`document.querySelectorAll("figure svg").length === JSON.parse(document.getElementById("report-data").textContent).sections.flatMap((s) => s.tables ?? []).flatMap((t) => t.charts ?? []).length`: "true",
+		`[...document.querySelectorAll("figure svg")].every((e) => e.getBoundingClientRect().width > 300 && getComputedStyle(e.querySelector("text")).fill === "rgb(31, 35, 40)")`:                        "true",
+		`[...document.querySelectorAll(".scroll")].every((e) => (e.focus(), document.activeElement === e) && (e.ariaLabel || e.getAttribute("aria-labelledby")))`:                                         "true",
+		`JSON.parse(document.getElementById("report-data").textContent).sections.length`:                                                                                                                  "6",
 	} {
 		if got := b.text(script); got != want {
 			t.Errorf("%s: %s", script, got)
