@@ -233,9 +233,10 @@ func TestKeysOfDocs(t *testing.T) {
 	}
 }
 
-// TestLinksOfDocs: what a text links to in this repository is there, headings too.
+// TestLinksOfDocs: what a text links to in this repository is there, headings too, and
+// each page and picture in docs is linked to.
 func TestLinksOfDocs(t *testing.T) {
-	links := 0
+	links, linked := 0, map[string]bool{}
 	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -250,6 +251,7 @@ func TestLinksOfDocs(t *testing.T) {
 			target := path
 			if name != "" {
 				target = filepath.Join(filepath.Dir(path), name)
+				linked[target] = target != path
 			}
 			if there, err := os.ReadFile(target); err != nil && !isFolder(target) {
 				t.Errorf("%s: %v", path, err)
@@ -260,6 +262,15 @@ func TestLinksOfDocs(t *testing.T) {
 	}
 	if links < 50 {
 		t.Errorf("%d links", links)
+	}
+	err := filepath.WalkDir(filepath.Join(repository, "docs"), func(path string, entry fs.DirEntry, err error) error {
+		if ext := filepath.Ext(path); err == nil && (ext == ".md" || ext == ".png" || ext == ".svg") && !linked[path] {
+			t.Errorf("nothing links to %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
