@@ -349,3 +349,40 @@ func tags(t *testing.T) map[string]bool {
 	}
 	return used
 }
+
+// TestTargetsOfDocs: what the texts say to make are targets of the Makefile, and the
+// scripts that they name are there.
+func TestTargetsOfDocs(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := map[string]bool{}
+	for _, target := range regexp.MustCompile(`(?m)^([\w./-]+):(?:[^=]|$)`).FindAllStringSubmatch(string(makefile), -1) {
+		targets[target[1]] = true
+	}
+	named := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range regexp.MustCompile("(?m)(?:^    (?:sudo )?|`)make ([a-z/ -]*[a-z])").FindAllStringSubmatch(string(text), -1) {
+			for target := range strings.FieldsSeq(command[1]) {
+				named++
+				if !targets[target] {
+					t.Errorf("%s: the Makefile cannot make %s", path, target)
+				}
+			}
+		}
+		for _, script := range regexp.MustCompile(`\bscripts/[\w-]+\.sh\b`).FindAllString(string(text), -1) {
+			named++
+			if _, err := os.Stat(filepath.Join(repository, script)); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d targets and scripts", named)
+	}
+}
