@@ -29,10 +29,10 @@ ORACLE ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build install build-gorgonia check test test-race test-nocgo test-oracle test-toolchains test-programs test-systemd test-sim test-browser test-gorgonia \
-        test-prometheus test-noasm test-gpu headline bench-peers test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
+        test-prometheus test-noasm test-gpu test-gpu-gorgonia headline bench-peers overload test-soak sim ptx ptx-check asm-check taint counts lint fuzz bench clean
 
 help: ## show the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 demo: build ## handshakes through the proxy, three groups side by side; no GPU needed
 	./bin/tlsproxy demo
@@ -54,14 +54,14 @@ check: ## the tests that need no installed program
 	cd deploy/kubernetes && CGO_ENABLED=0 $(GO) test -count=1 ./...
 	cd deploy/prometheus && CGO_ENABLED=0 $(GO) test -count=1 ./... # what it reads outside of its module go test does not see change
 
-test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser test-prometheus ## every test that needs no GPU
+test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser test-prometheus ## the tests that need no GPU, but for test-soak and test-systemd
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	CGO_ENABLED=1 $(GOTLS) test -race ./...
 	cd interop/grpc && CGO_ENABLED=1 $(GOTLS) test -race ./...
 
-test-nocgo: check ## the same tests without cgo
+test-nocgo: check ## what make check runs: everything without cgo
 
 test-noasm: ## the KEM in portable Go alone
 	CGO_ENABLED=0 $(GO) test -tags noasm ./provider/...
@@ -73,7 +73,7 @@ test-oracle: ## the scheme against the independent Python model
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
 	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "$$(scripts/tests-of.sh toolchains ./tlsext/gotls)" -timeout 30m ./tlsext/gotls
 
-test-programs: ## with curl, openssl and nginx; manual pages, completion, units
+test-programs: ## with curl, openssl, nginx and HAProxy; manual pages, completion, units
 	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd systemd-socket-activate=systemd strace=strace
 	$(GOTLS) test -tags programs -run "$$(scripts/tests-of.sh programs $(PROGRAM_PACKAGES))" $(PROGRAM_PACKAGES)
 
@@ -94,7 +94,7 @@ test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
 	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(filter-out ./kernels/...,$(GPU_PACKAGES)) ./kernels/sim/...
 	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -run "$$(scripts/tests-of.sh sim $(SIM_PACKAGES))" -timeout 30m $(SIM_PACKAGES)
 
-test-gorgonia: sim ## the same with CUDA's driver through gorgonia.org/cu, and its header against those of toolkits
+test-gorgonia: sim ## the GPU path on the simulator with CUDA's driver through gorgonia.org/cu, and its header against those of toolkits
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	scripts/cuda-header.sh
 	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
@@ -108,10 +108,10 @@ test-prometheus: ## the alert rules, by promtool
 	promtool=$$(scripts/promtool.sh build/.promtool) && $$promtool check rules deploy/prometheus/alerts.yaml && \
 		$$promtool test rules deploy/prometheus/alerts_test.yaml
 
-test-gpu: ## the same on this machine's GPU
+test-gpu: ## the GPU path on this machine's GPU
 	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
 
-test-gpu-gorgonia: ## the same with CUDA's driver through gorgonia.org/cu
+test-gpu-gorgonia: ## the GPU path on this machine's GPU, with CUDA's driver through gorgonia.org/cu
 	$(GORGONIA) $(GO) test -tags "gputest gorgonia" -timeout 60m $(GPU_PACKAGES)
 
 ptx: ## rebuild the committed PTX
@@ -140,6 +140,10 @@ bench-peers: build bin/goproxy build/peers/caddy ## processor time beside Caddy,
 	scripts/need.sh taskset=util-linux jq=jq nginx=nginx haproxy=haproxy
 	cp bin/tlsproxy bin/goproxy build/peers/
 	CADDY_VERSION=$(CADDY) TRIXIE="$$(scripts/trixie.sh build/.trixie)" scripts/bench-peers.sh build/peers build/peers/results
+
+overload: build bin/goproxy ## what a request takes while more handshakes come than can be computed, as a ratio
+	scripts/need.sh taskset=util-linux jq=jq openssl=openssl
+	scripts/overload.sh bin
 
 build/peers/caddy:
 	CGO_ENABLED=0 GOBIN=$(CURDIR)/build/peers $(GO) install -trimpath github.com/caddyserver/caddy/v2/cmd/caddy@$(CADDY)

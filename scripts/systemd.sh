@@ -41,17 +41,31 @@ Type=oneshot
 ExecStart=/bin/bash /probe
 ExecStopPost=/bin/systemctl poweroff --no-block
 UNIT
+cat >"$root/backend" <<'BACKEND'
+# Answers a request over HTTP/1.1; one for /slow once that is asked for.
+read -r _ path _
+while read -r line && [ "$line" != $'\r' ]; do :; done
+if [ "$path" = /slow ]; then
+	touch /begun
+	until [ -e /go ]; do sleep 0.02; done
+fi
+printf 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nanswer'
+BACKEND
 cat >"$root/probe" <<'PROBE'
 # What is expected of the units; the first that is not so ends it.
 exec >/result 2>&1
 set -euxo pipefail
 trap 'journalctl --no-pager -u tlsproxy; systemctl show tlsproxy' ERR
 main() { systemctl show -P MainPID tlsproxy; }
-# Nobody listens at the backend's port: 503 is the proxy's own answer.
-serves() { [ "$(curl -s --cacert /etc/tlsproxy/cert.pem -o /dev/null -w '%{http_code}' https://localhost/)" = 503 ]; }
+ask() { curl -s --cacert /etc/tlsproxy/cert.pem "https://localhost$1"; }
+serves() { [ "$(ask /)" = answer ]; }
 reloaded() { curl -s http://localhost:9443/metrics | grep -qx "tlsproxy_reloads_total{outcome=\"ok\"} $1"; }
 until_so() { for _ in {1..500}; do if "$@"; then return; fi; sleep 0.02; done; echo "never: $*"; false; }
 another_than() { [ "$(main)" != "$1" ]; }
+is() { [ "$(systemctl show -P ActiveState tlsproxy)" = "$1" ]; }
+
+systemd-socket-activate --listen=127.0.0.1:8080 --accept --inetd /bin/bash /backend &
+until_so bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080'
 
 systemctl start tlsproxy # ready, since it says so itself
 serves
@@ -74,7 +88,14 @@ systemctl kill -s USR2 --kill-whom=main tlsproxy
 until_so another_than "$before"
 serves
 [ "$(systemctl show -P NRestarts tlsproxy)" = 0 ]
-systemctl stop tlsproxy
+ask /slow >/slow &
+until_so test -e /begun
+systemctl stop --no-block tlsproxy
+until_so is deactivating
+touch /go
+wait $!
+[ "$(cat /slow)" = answer ] # though the unit was stopped meanwhile
+until_so is inactive
 [ "$(systemctl show -P Result tlsproxy)" = success ]
 
 sed -i 's/":443"/"systemd:https"/' /etc/tlsproxy/tlsproxy.yaml

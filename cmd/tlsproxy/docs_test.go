@@ -233,9 +233,10 @@ func TestKeysOfDocs(t *testing.T) {
 	}
 }
 
-// TestLinksOfDocs: what a text links to in this repository is there, headings too.
+// TestLinksOfDocs: what a text links to in this repository is there, headings too, and
+// each page and picture in docs is linked to.
 func TestLinksOfDocs(t *testing.T) {
-	links := 0
+	links, linked := 0, map[string]bool{}
 	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -250,6 +251,7 @@ func TestLinksOfDocs(t *testing.T) {
 			target := path
 			if name != "" {
 				target = filepath.Join(filepath.Dir(path), name)
+				linked[target] = target != path
 			}
 			if there, err := os.ReadFile(target); err != nil && !isFolder(target) {
 				t.Errorf("%s: %v", path, err)
@@ -260,6 +262,15 @@ func TestLinksOfDocs(t *testing.T) {
 	}
 	if links < 50 {
 		t.Errorf("%d links", links)
+	}
+	err := filepath.WalkDir(filepath.Join(repository, "docs"), func(path string, entry fs.DirEntry, err error) error {
+		if ext := filepath.Ext(path); err == nil && (ext == ".md" || ext == ".png" || ext == ".svg") && !linked[path] {
+			t.Errorf("nothing links to %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -337,4 +348,41 @@ func tags(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return used
+}
+
+// TestTargetsOfDocs: what the texts say to make are targets of the Makefile, and the
+// scripts that they name are there.
+func TestTargetsOfDocs(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := map[string]bool{}
+	for _, target := range regexp.MustCompile(`(?m)^([\w./-]+):(?:[^=]|$)`).FindAllStringSubmatch(string(makefile), -1) {
+		targets[target[1]] = true
+	}
+	named := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range regexp.MustCompile("(?m)(?:^    (?:sudo )?|`)make ([a-z/ -]*[a-z])").FindAllStringSubmatch(string(text), -1) {
+			for target := range strings.FieldsSeq(command[1]) {
+				named++
+				if !targets[target] {
+					t.Errorf("%s: the Makefile cannot make %s", path, target)
+				}
+			}
+		}
+		for _, script := range regexp.MustCompile(`\bscripts/[\w-]+\.sh\b`).FindAllString(string(text), -1) {
+			named++
+			if _, err := os.Stat(filepath.Join(repository, script)); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d targets and scripts", named)
+	}
 }

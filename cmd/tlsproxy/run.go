@@ -65,7 +65,7 @@ func (c *checkCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range plan.Warnings() {
+	for _, w := range append(plan.Warnings(), plan.GPUWarnings()...) {
 		fmt.Fprintln(s.err, "tlsproxy: warning:", w)
 	}
 	if c.Quiet {

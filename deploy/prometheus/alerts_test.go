@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"crypto/tls"
 	"os"
 	"regexp"
 	"slices"
@@ -90,6 +91,35 @@ func TestAlerts(t *testing.T) {
 	}
 	if len(seen) < 20 {
 		t.Errorf("%d alerts", len(seen))
+	}
+}
+
+// TestAlertNames: what the rules take for alerts of TLS are values of the labels.
+func TestAlertNames(t *testing.T) {
+	names := []string{"none", "unknown"}
+	for alert := range 256 {
+		name := strings.TrimPrefix(tls.AlertError(alert).Error(), "tls: ")
+		names = append(names, strings.ReplaceAll(name, " ", "_"))
+	}
+	var file rules
+	read(t, "alerts.yaml", &file)
+	found := 0
+	for _, group := range file.Groups {
+		for _, r := range group.Rules {
+			named := regexp.MustCompile(`alert_(?:sent|received)!?="(\w+)"`).FindAllStringSubmatch(r.Expr, -1)
+			if r.Alert == "TlsproxyHandshakesFailByAlert" {
+				named = append(named, regexp.MustCompile(`\b([a-z]+(?:_[a-z]+)+)\b`).FindAllStringSubmatch(r.Annotations["description"], -1)...)
+			}
+			for _, name := range named {
+				found++
+				if !slices.Contains(names, name[1]) {
+					t.Errorf("%s: there is no alert %s", r.Alert, name[1])
+				}
+			}
+		}
+	}
+	if found < 7 {
+		t.Errorf("%d names of alerts", found)
 	}
 }
 

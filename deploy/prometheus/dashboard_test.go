@@ -117,11 +117,11 @@ var filled = strings.NewReplacer("$__rate_interval", "5m", "$job", "x", "$instan
 var legendLabel = regexp.MustCompile(`\{\{ *([a-z_]+) *\}\}`)
 
 // TestDashboardQueries: all that the dashboard asks for is exported, and each legend
-// names labels that the series have.
+// names labels that the series have, the proxy among them where each has series of its own.
 func TestDashboardQueries(t *testing.T) {
 	d := load(t)
 	c := &checker{exported(t)}
-	check := func(where, expression, legend string) {
+	check := func(where, expression, legend string, ofProxies bool) {
 		labels, err := c.check(filled.Replace(expression))
 		if err != nil {
 			t.Errorf("%s: %v", where, err)
@@ -131,11 +131,14 @@ func TestDashboardQueries(t *testing.T) {
 				t.Errorf("%s: the legend names the label %q; the series have %q", where, m[1], labels)
 			}
 		}
+		if ofProxies && slices.Contains(labels, "instance") && !strings.Contains(legend, "{{instance}}") {
+			t.Errorf("%s: each proxy has series of its own, and the legend %q does not say which", where, legend)
+		}
 	}
 	for _, p := range d.Panels {
 		for _, q := range p.Targets {
 			where := fmt.Sprintf("panel %d, %s, query %s", p.ID, p.Title, q.RefID)
-			check(where, q.Expr, q.LegendFormat)
+			check(where, q.Expr, q.LegendFormat, p.Type == "timeseries" || p.Type == "state-timeline")
 			if !strings.Contains(q.Expr, `job=~"$job", instance=~"$instance"`) {
 				t.Errorf("%s does not heed the variables", where)
 			}
@@ -145,7 +148,7 @@ func TestDashboardQueries(t *testing.T) {
 		}
 	}
 	for _, a := range d.Annotations.List {
-		check("annotation "+a.Name, a.Expr, a.TitleFormat)
+		check("annotation "+a.Name, a.Expr, a.TitleFormat, false)
 	}
 	labelValues := regexp.MustCompile(`^label_values\((.*), ([a-z_]+)\)$`)
 	for _, v := range d.Templating.List {

@@ -115,6 +115,17 @@ func build(t *testing.T, dir, name string, args ...string) string {
 	return program
 }
 
+type programs struct{ challtestsrv, pebble, tlsproxy string }
+
+// buildPrograms takes as long as it takes: that depends on the go command's cache.
+func buildPrograms(t *testing.T) programs {
+	return programs{
+		challtestsrv: build(t, ".", "challtestsrv", "build", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv"),
+		pebble:       build(t, ".", "pebble", "build", "github.com/letsencrypt/pebble/v2/cmd/pebble"),
+		tlsproxy:     build(t, "../..", "tlsproxy", "tool", "gotls", "build", "./cmd/tlsproxy"),
+	}
+}
+
 // freeAddress is one that nobody listened on just now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
@@ -163,7 +174,7 @@ type authority struct {
 }
 
 // startAuthority starts one that validates names by connections to a port.
-func startAuthority(ctx context.Context, t *testing.T, dir, port string) *authority {
+func startAuthority(ctx context.Context, t *testing.T, built programs, dir, port string) *authority {
 	t.Helper()
 	dns, dnsManagement, directory, management := freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t)
 	cert, key := certify(t, dir, "pebble")
@@ -178,12 +189,11 @@ func startAuthority(ctx context.Context, t *testing.T, dir, port string) *author
 	if err := os.WriteFile(file, configuration, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(ctx, t, nil, build(t, ".", "challtestsrv", "build", "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv"),
+	start(ctx, t, nil, built.challtestsrv,
 		"-dnsserver", dns, "-management", dnsManagement, "-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "").
 		wait("Starting management server", 1)
 	a := &authority{directory: "https://" + directory + "/dir", ca: cert}
-	a.pebble = start(ctx, t, []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0"},
-		build(t, ".", "pebble", "build", "github.com/letsencrypt/pebble/v2/cmd/pebble"), "-config", file, "-dnsserver", dns)
+	a.pebble = start(ctx, t, []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0"}, built.pebble, "-config", file, "-dnsserver", dns)
 	root := fetch(ctx, t, "https://"+management+"/roots/0")
 	a.roots = x509.NewCertPool()
 	if !a.roots.AppendCertsFromPEM(root) {
@@ -247,11 +257,11 @@ const issued = "ACME: certificate obtained successfully"
 // TestPebble obtains certificates, for a name that is added by a reload too, and
 // serves them after a restart without the authority.
 func TestPebble(t *testing.T) {
+	built := buildPrograms(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	dir, address := t.TempDir(), freeAddress(t)
-	a := startAuthority(ctx, t, dir, portOf(address))
-	tlsproxy := build(t, "../..", "tlsproxy", "tool", "gotls", "build", "./cmd/tlsproxy")
+	a := startAuthority(ctx, t, built, dir, portOf(address))
 	own, ownKey := certify(t, dir, "own", "own.example")
 	file := filepath.Join(dir, "tlsproxy.yaml")
 	configure := func(names string) {
@@ -262,7 +272,7 @@ func TestPebble(t *testing.T) {
 		}
 	}
 	configure("a.example.org, b.example.org")
-	proxy := start(ctx, t, nil, tlsproxy, "run", "-c", file)
+	proxy := start(ctx, t, nil, built.tlsproxy, "run", "-c", file)
 	proxy.wait(issued, 2)
 	for _, name := range []string{"a.example.org", "b.example.org"} {
 		if cert := a.issuedTo(ctx, t, address, name); len(cert.DNSNames) != 1 || cert.DNSNames[0] != name {
@@ -280,7 +290,7 @@ func TestPebble(t *testing.T) {
 
 	proxy.stop()
 	a.pebble.stop()
-	proxy = start(ctx, t, nil, tlsproxy, "run", "-c", file)
+	proxy = start(ctx, t, nil, built.tlsproxy, "run", "-c", file)
 	proxy.wait("msg=listening", 1)
 	if again := a.issuedTo(ctx, t, address, "c.example.org"); !again.Equal(first) {
 		t.Error("another certificate after a restart")

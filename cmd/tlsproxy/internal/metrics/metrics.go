@@ -127,7 +127,7 @@ func observe(o prometheus.Observer, value float64, traceID string) {
 	o.(prometheus.ExemplarObserver).ObserveWithExemplar(value, prometheus.Labels{"trace_id": traceID})
 }
 
-// alertLabel is an alert's name with underscores, as RFC 8446 writes it. A client
+// alertLabel is an alert's name as crypto/tls has it, with underscores. A client
 // can send any of 256: those that crypto/tls has no name for are one.
 func alertLabel(name string) string {
 	if strings.HasPrefix(name, "alert(") {

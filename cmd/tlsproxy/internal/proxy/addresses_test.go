@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,6 +62,28 @@ func TestNamesOfUnixSockets(t *testing.T) {
 		} else if line := r.log.wait(`msg="connection shed"`); !strings.Contains(line, "limit=limits.connections_per_source") {
 			t.Error(line)
 		}
+	}
+}
+
+// TestSources: who counts as one, and who does not.
+func TestSources(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.9:1":                      "192.0.2.9",
+		"[::ffff:192.0.2.9]:2":             "192.0.2.9",
+		"[64:ff9b::192.0.2.9]:3":           "192.0.2.9",
+		"[64:ff9b:1::192.0.2.9]:4":         "64:ff9b:1::", // of one network's own use (RFC 8215)
+		"[2001:db8:0:1::1]:5":              "2001:db8:0:1::",
+		"[2001:db8:0:1:ffff:ffff::ffff]:6": "2001:db8:0:1::",
+		"[2001:db8:0:2::1]:7":              "2001:db8:0:2::",
+		"[fe80::1%eth0]:8":                 "fe80::",
+	} {
+		tcp := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))
+		if got := sourceOf(tcp); got.String() != want {
+			t.Errorf("%s: %v, want %s", address, got, want)
+		}
+	}
+	if got := sourceOf(&net.UnixAddr{Net: "unix", Name: looksLikeTCP}); got.IsValid() {
+		t.Errorf("a Unix socket's name: %v", got)
 	}
 }
 

@@ -100,9 +100,13 @@ func (b *books) leaveHost(name string) {
 	}
 }
 
+// translated is where the IPv4 Internet is to a server that has IPv6 alone (RFC 6052,
+// section 2.1; RFC 7755): the last 32 bits are the client's address.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
 // sourceOf is a client's address without its port; of IPv6 only the first 64
-// bits, as one client can have all the others. It is the zero Addr for addresses
-// of no known form.
+// bits, as one client can have all the others, unless they stand for IPv4. It is the
+// zero Addr for addresses of no known form.
 func sourceOf(a net.Addr) netip.Addr {
 	a = withoutName(a)
 	var at netip.AddrPort
@@ -112,9 +116,13 @@ func sourceOf(a net.Addr) netip.Addr {
 		at, _ = netip.ParseAddrPort(a.String())
 	}
 	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is6() {
+	switch {
+	case translated.Contains(ip):
+		all := ip.As16()
+		return netip.AddrFrom4([4]byte(all[12:]))
+	case ip.Is6():
 		network, _ := ip.Prefix(64)
-		ip = network.Addr()
+		return network.Addr()
 	}
 	return ip
 }

@@ -139,6 +139,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if !c.established.Load() {
 		b = c.replaceAlert(b)
 		c.noteAlert(b)
+		c.turn.pause() // until the client says more: it may not even take this
 	}
 	c.armWrite()
 	n, err := c.Conn.Write(b)

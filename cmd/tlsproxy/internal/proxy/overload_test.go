@@ -240,3 +240,25 @@ func TestTurnsByDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestDeafClients: a client that does not take what it is answered keeps no turn from
+// others, however long the answer is, as with a list of many authorities.
+func TestDeafClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newMemRig(t, func(c *config.Config) { c.Limits.KeyExchanges = 1 }, hello)
+		deaf, err := r.dial(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer deaf.Close()
+		if _, err := deaf.Write(clientHello(t, "front.example")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the answer waits to be taken
+		if took, err := r.offer(); err != nil || took != 0 {
+			t.Errorf("beside it a handshake came to %v after %v", err, took)
+		}
+		deaf.Close()
+		r.checkTurns(t)
+	})
+}

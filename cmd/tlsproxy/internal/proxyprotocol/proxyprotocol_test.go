@@ -109,6 +109,7 @@ func TestRead(t *testing.T) {
 		{name: "port", in: "PROXY TCP4 192.0.2.1 192.0.2.2 80 65536\r\n", errHas: "invalid port"},
 		{name: "TLV that is cut off", in: strings.TrimSuffix(header2(t, proxied, tcp4, tlv{Type: 1, Value: []byte("h2")}), "2") + "", errHas: "faulty PROXY header", whole: true},
 		{name: "unique ID", in: header2(t, proxied, tcp4, tlv{Type: proxyproto.PP2_TYPE_UNIQUE_ID, Value: make([]byte, 129)}), errHas: "unique ID of the PROXY header has 129 bytes"},
+		{name: "TLS whose last part is cut off", in: header2(t, proxied, tcp4, tlv{Type: proxyproto.PP2_TYPE_SSL, Value: []byte("\x01\x00\x00\x00\x00\x22\x00\x09")}), errHas: "tells of TLS"},
 		{name: "TLS that is cut off", in: header2(t, proxied, tcp4, tlv{Type: proxyproto.PP2_TYPE_SSL, Value: make([]byte, 3)}), errHas: "tells of TLS"},
 	} {
 		all := test.in + rest
@@ -279,6 +280,21 @@ func TestFormatTLS(t *testing.T) {
 	front.UniqueID = strings.Repeat("a", 1<<16)
 	if _, err := (&Client{Front: front}).Format(V2); err == nil || !strings.HasPrefix(err.Error(), "proxyprotocol: ") || errors.Is(err, errNone) {
 		t.Errorf("more than fits: %v", err)
+	}
+}
+
+// TestTextsOfTLS: what a proxy in front tells of a client's certificate is passed on as
+// it came, also where the certificate is not in UTF-8.
+func TestTextsOfTLS(t *testing.T) {
+	value := "\x07\x00\x00\x00\x00\x22\x00\x04Ren\xe9"
+	in := header2(t, proxied, tcp4, proxyproto.TLV{Type: proxyproto.PP2_TYPE_SSL, Value: []byte(value)})
+	h := read(t, []byte(in))
+	if name, _ := h.SSL.ClientCN(); name != "Ren\xe9" || !h.SSL.Verified() || !h.SSL.ClientCertConn() {
+		t.Errorf("%+v", h.SSL)
+	}
+	out, err := (&Client{Source: tcp("192.0.2.1:5"), Destination: tcp("192.0.2.2:443"), Front: h}).Format(V2)
+	if err != nil || !bytes.HasSuffix(out, []byte(value)) {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

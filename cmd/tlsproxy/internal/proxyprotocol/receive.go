@@ -165,14 +165,27 @@ func newHeader(raw *proxyproto.Header) (*Header, error) {
 			}
 			h.UniqueID = string(tlv.Value)
 		case proxyproto.PP2_TYPE_SSL:
-			ssl, err := tlvparse.SSL(tlv)
-			if err != nil {
+			if h.SSL, err = newSSL(tlv.Value); err != nil {
 				return nil, fmt.Errorf("proxyprotocol: what the PROXY header tells of TLS: %w", err)
 			}
-			h.SSL = &ssl
 		}
 	}
 	return h, nil
+}
+
+// newSSL takes apart what a header tells of TLS (section 2.2.6). Texts in it are passed
+// on as they came: HAProxy has a common name from the client's certificate, which need
+// not be UTF-8, and tlvparse.SSL would refuse the client for that.
+func newSSL(value []byte) (*tlvparse.PP2SSL, error) {
+	const fixed = 5
+	if len(value) < fixed {
+		return nil, proxyproto.ErrTruncatedTLV
+	}
+	tlvs, err := proxyproto.SplitTLVs(value[fixed:])
+	if err != nil {
+		return nil, err
+	}
+	return &tlvparse.PP2SSL{Client: value[0], Verify: binary.BigEndian.Uint32(value[1:]), TLV: tlvs}, nil
 }
 
 // fixedBytes is how long a header of version 2 is up to its addresses, and

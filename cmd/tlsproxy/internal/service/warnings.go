@@ -27,6 +27,7 @@ func (p *Plan) Warnings() []string {
 	all = append(all, p.hostWarnings()...)
 	all = append(all, frontWarnings(p.Config)...)
 	all = append(all, p.signingWarnings()...)
+	all = append(all, storageWarning(p.Config.ACME)...)
 	all = append(all, unusedPools(p.Config)...)
 	all = append(all, p.poolWarnings(time.Now())...)
 	all = append(all, offWarnings(p.Config.Timeouts)...)

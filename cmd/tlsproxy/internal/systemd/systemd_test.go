@@ -30,11 +30,7 @@ func TestNotifier(t *testing.T) {
 	if !strings.Contains(log.String(), "the service manager could not be told") {
 		t.Errorf("a manager that is not there: %s", &log)
 	}
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer manager.Close()
+	manager := manage(t, path)
 	for want, say := range map[string]func(){
 		"READY=1\nSTATUS=serving":              func() { n.Ready("serving") },
 		"RELOADING=1\nMONOTONIC_USEC=[0-9]+\n": n.Reloading,
@@ -51,13 +47,7 @@ func TestNotifier(t *testing.T) {
 
 // TestManagerThatDoesNotRead holds nobody up for good.
 func TestManagerThatDoesNotRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer manager.Close()
-	t.Setenv("NOTIFY_SOCKET", path)
+	manage(t, filepath.Join(t.TempDir(), "notify"))
 	var log bytes.Buffer
 	n := Notifier{slog.New(slog.NewTextHandler(&log, nil))}
 	for log.Len() == 0 {
@@ -66,6 +56,18 @@ func TestManagerThatDoesNotRead(t *testing.T) {
 	if !strings.Contains(log.String(), "i/o timeout") {
 		t.Error(&log)
 	}
+}
+
+// manage is a manager of this process, at a socket.
+func manage(t *testing.T, path string) *net.UnixConn {
+	t.Helper()
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { manager.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	return manager
 }
 
 func heard(t *testing.T, manager *net.UnixConn) string {
@@ -81,13 +83,7 @@ func heard(t *testing.T, manager *net.UnixConn) string {
 // TestWatch: the watchdog hears of a process as long as it is alive, and nobody
 // does where there is none.
 func TestWatch(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer manager.Close()
-	t.Setenv("NOTIFY_SOCKET", path)
+	manager := manage(t, filepath.Join(t.TempDir(), "notify"))
 	var log bytes.Buffer
 	n := Notifier{slog.New(slog.NewTextHandler(&log, nil))}
 	dead := func() { t.Error("asked whether it is alive") }
