@@ -339,6 +339,35 @@ func TestTCPIsBrokenOff(t *testing.T) {
 	}
 }
 
+// TestAnswerIsBrokenOff: so it is with answers that last until the connection ends, as
+// they do for clients of HTTP/1.0.
+func TestAnswerIsBrokenOff(t *testing.T) {
+	for path, whole := range map[string]bool{"/whole": true, "/part": false, "/part-of-known-length": false} {
+		r := newRig(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/part-of-known-length" {
+				w.Header().Set("Content-Length", "100")
+			}
+			io.WriteString(w, "some of it")
+			w.(http.Flusher).Flush()
+			if r.URL.Path != "/whole" {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		raw, err := r.dial(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := &recorded{Conn: raw}
+		c := tls.Client(record, r.tlsConfig())
+		fmt.Fprintf(c, "GET %s HTTP/1.0\r\nHost: front.example\r\n\r\n", path)
+		got, _ := io.ReadAll(c)
+		if !strings.HasSuffix(string(got), "\r\n\r\nsome of it") || record.toldOfTheEnd() != whole {
+			t.Errorf("%s: %q; told of the end: %v, want %v", path, got, record.toldOfTheEnd(), whole)
+		}
+		raw.Close()
+	}
+}
+
 // TestIdleRelay: a connection in mode tcp ends when nothing passes for a time,
 // also where the backend takes nothing any more.
 func TestIdleRelay(t *testing.T) {
