@@ -82,6 +82,20 @@ func (x *exchange) finish() {
 // HTTP/2.
 const streamBuffer = 4 << 10
 
+// breakOff sends what there is of an answer over HTTP/1, and closes the connection
+// beneath TLS. net/http would say close_notify as well, which is the sign that an answer
+// was whole where it lasts until the connection ends, as it can for HTTP/1.0 (RFC 9112,
+// section 9.8).
+func (x *exchange) breakOff() {
+	if !x.http1 {
+		return // the stream is reset
+	}
+	if x.status != 0 && !x.hijacked {
+		x.control.Flush()
+	}
+	x.conn.Close()
+}
+
 // Unwrap lets http.ResponseController reach the writer beneath.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 

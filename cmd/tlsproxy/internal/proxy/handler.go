@@ -64,8 +64,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the connection is being cut
 	}
 	defer s.endRequest()
-	defer h.panicked(r)
 	x := newExchange(s, h.live.timeouts, w, r)
+	defer h.panicked(x, r)
 	ctx, traced := x.begin(context.WithValue(r.Context(), exchangeKey{}, x), r)
 	x.conn.underway.Add(1)
 	defer x.conn.underway.Add(-1)
@@ -147,7 +147,7 @@ func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // panicked logs a panic in place of net/http, which would print what was thrown
 // and the arguments on the stack. Deferred.
-func (h *handler) panicked(r *http.Request) {
+func (h *handler) panicked(x *exchange, r *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -155,6 +155,7 @@ func (h *handler) panicked(r *http.Request) {
 	if p != http.ErrAbortHandler {
 		h.server.log.Error("panic in a request", "remote", r.RemoteAddr, "panic", panics.Text(p), "place", panics.Place())
 	}
+	x.breakOff()
 	panic(http.ErrAbortHandler)
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -272,6 +273,99 @@ func TestTCPLimit(t *testing.T) {
 		t.Errorf("shed: %d", st.Shed)
 	}
 	first.Close()
+}
+
+// recorded keeps what is read.
+type recorded struct {
+	net.Conn
+	read bytes.Buffer
+}
+
+func (r *recorded) Read(b []byte) (int, error) {
+	n, err := r.Conn.Read(b)
+	r.read.Write(b[:n])
+	return n, err
+}
+
+// toldOfTheEnd reports whether the last record has the size of an alert in TLS 1.3.
+func (r *recorded) toldOfTheEnd() bool {
+	const header, alert = 5, 2 + 1 + 16
+	var size int
+	for rest := r.read.Bytes(); len(rest) >= header; rest = rest[header+size:] {
+		size = int(rest[3])<<8 | int(rest[4])
+	}
+	return size == alert
+}
+
+// TestTCPIsBrokenOff: a client is told that all was sent (close_notify) if the backend
+// has ended its direction, and not if it broke off or the connection was refused.
+func TestTCPIsBrokenOff(t *testing.T) {
+	const said = "some of what there is to say"
+	end, breakOff := make(chan bool), make(chan bool)
+	r := tcpRig(t, func(c *config.Config) { c.Limits.Requests = 1 }, func(c net.Conn) {
+		io.WriteString(c, said)
+		select {
+		case <-end:
+		case <-breakOff:
+			c.(*net.TCPConn).SetLinger(0)
+		}
+	})
+	connect := func() (*recorded, *tls.Conn) {
+		raw, err := r.dial(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { raw.Close() })
+		record := &recorded{Conn: raw}
+		return record, tls.Client(record, &tls.Config{RootCAs: r.roots, ServerName: "db.example.org"})
+	}
+	for how, told := range map[chan bool]bool{end: true, breakOff: false} {
+		record, c := connect()
+		if _, err := io.ReadFull(c, make([]byte, len(said))); err != nil {
+			t.Fatal(err)
+		}
+		refused, over := connect()
+		if rest, _ := io.ReadAll(over); len(rest) > 0 || refused.toldOfTheEnd() {
+			t.Errorf("refused: %q; told: %v", rest, refused.toldOfTheEnd())
+		}
+		how <- true
+		if rest, _ := io.ReadAll(c); len(rest) > 0 || record.toldOfTheEnd() != told {
+			t.Errorf("%q; told of the end: %v, want %v", rest, record.toldOfTheEnd(), told)
+		}
+		c.Close()
+		for r.server.Stats().Underway > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// TestAnswerIsBrokenOff: so it is with answers that last until the connection ends, as
+// they do for clients of HTTP/1.0.
+func TestAnswerIsBrokenOff(t *testing.T) {
+	for path, whole := range map[string]bool{"/whole": true, "/part": false, "/part-of-known-length": false} {
+		r := newRig(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/part-of-known-length" {
+				w.Header().Set("Content-Length", "100")
+			}
+			io.WriteString(w, "some of it")
+			w.(http.Flusher).Flush()
+			if r.URL.Path != "/whole" {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		raw, err := r.dial(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := &recorded{Conn: raw}
+		c := tls.Client(record, r.tlsConfig())
+		fmt.Fprintf(c, "GET %s HTTP/1.0\r\nHost: front.example\r\n\r\n", path)
+		got, _ := io.ReadAll(c)
+		if !strings.HasSuffix(string(got), "\r\n\r\nsome of it") || record.toldOfTheEnd() != whole {
+			t.Errorf("%s: %q; told of the end: %v, want %v", path, got, record.toldOfTheEnd(), whole)
+		}
+		raw.Close()
+	}
 }
 
 // TestIdleRelay: a connection in mode tcp ends when nothing passes for a time,

@@ -118,8 +118,20 @@ func (r *relay) record() *accesslog.Connection {
 
 // relayTLS serves the bytes within a client's TLS.
 func (s *Server) relayTLS(c *conn, t halfCloser, state tls.ConnectionState) {
-	s.startRelay(&relay{conn: c, client: t, tls: &state})
+	s.startRelay(&relay{conn: c, client: unannounced{t, c}, tls: &state})
 }
+
+// unannounced is a client's TLS of which Close says nothing to the client: close_notify
+// means that all was sent (RFC 8446, section 6.1), and is for CloseWrite, when the
+// backend has ended its direction. A client would otherwise take what a backend broke
+// off, or what was refused, for the whole.
+type unannounced struct {
+	halfCloser
+	beneath *conn
+}
+
+// Close closes what is beneath TLS.
+func (u unannounced) Close() error { return u.beneath.Close() }
 
 // relayWhole serves a client's TLS itself, from its ClientHello on.
 func (s *Server) relayWhole(c *conn) {

@@ -274,6 +274,13 @@ func TestFormatTLS(t *testing.T) {
 	if name, _ := h.SSL.ClientCN(); !h.SSL.Verified() || !h.SSL.ClientCertConn() || !h.SSL.ClientCertSess() || name != "client \ufffd" {
 		t.Errorf("%+v %q", h.SSL, name)
 	}
+	for length, told := range map[int]bool{maxCommonName: true, maxCommonName + 1: false, 1 << 17: false} {
+		state.PeerCertificates[0].Subject.CommonName = strings.Repeat("a", length)
+		h = of(state, "")
+		if name, ok := h.SSL.ClientCN(); ok != told || len(name) > maxCommonName || !h.SSL.Verified() {
+			t.Errorf("a name of %d bytes: %+v", length, h.SSL)
+		}
+	}
 	if state.DidResume = true; of(state, "").SSL.ClientCertConn() {
 		t.Error("a certificate of an earlier connection is told of as of this one")
 	}

@@ -90,6 +90,11 @@ func (c *Client) tlvs() (all []proxyproto.TLV) {
 // zero (section 2.2.6).
 const notPresented = 1
 
+// maxCommonName bounds what a client's certificate can put into a header, in bytes. RFC
+// 5280, appendix A.1, allows 64 characters. A longer one is left out: cut, it could be
+// another's, and whole, more than a backend or a header takes.
+const maxCommonName = 4 * 64
+
 // ssl describes the client's TLS (section 2.2.6). A certificate that was shown
 // has been verified.
 func (c *Client) ssl() *tlvparse.PP2SSL {
@@ -108,7 +113,9 @@ func (c *Client) ssl() *tlvparse.PP2SSL {
 		if !c.TLS.DidResume {
 			s.Client |= tlvparse.PP2_BITFIELD_CLIENT_CERT_CONN
 		}
-		add(proxyproto.PP2_SUBTYPE_SSL_CN, strings.ToValidUTF8(certs[0].Subject.CommonName, "\ufffd"))
+		if name := certs[0].Subject.CommonName; len(name) <= maxCommonName {
+			add(proxyproto.PP2_SUBTYPE_SSL_CN, strings.ToValidUTF8(name, "\ufffd"))
+		}
 	}
 	return s
 }
