@@ -32,7 +32,8 @@ type process struct {
 	output bytes.Buffer // all of the lines, for the log of a failed test
 }
 
-// maxLines is how many lines of a process may be unread before it has to wait.
+// maxLines is how many lines of a process can wait to be read; older ones are
+// dropped, as it would wait otherwise.
 const maxLines = 1 << 16
 
 // start runs a program and arranges for its end: by SIGTERM, unless end is set, which
@@ -66,9 +67,24 @@ func (p *process) read(r io.Reader) {
 		p.mu.Lock()
 		p.output.WriteString(scanner.Text() + "\n")
 		p.mu.Unlock()
-		p.lines <- scanner.Text()
+		p.push(scanner.Text())
 	}
 	io.Copy(io.Discard, r)
+}
+
+// push adds a line, in place of the oldest where nobody asks for them.
+func (p *process) push(line string) {
+	for {
+		select {
+		case p.lines <- line:
+			return
+		default:
+		}
+		select {
+		case <-p.lines:
+		default:
+		}
+	}
 }
 
 // line returns the next line for which match is true, and drops those before.
@@ -199,4 +215,15 @@ func (c connection) String() string {
 	}
 	return fmt.Sprintf("group %s, HRR %v, resumed %v, ALPN %q, shares %v, exit %d %s",
 		group, c.HelloRetryRequest, c.Resumed, c.ALPN, c.SharesSent, c.Exit, c.Error)
+}
+
+// TestUnreadLines: a program whose lines nobody reads does not have to wait.
+func TestUnreadLines(t *testing.T) {
+	p := &process{t: t, lines: make(chan string, 2)}
+	for i := range 5 {
+		p.push(fmt.Sprint(i))
+	}
+	if a, b := <-p.lines, <-p.lines; a != "3" || b != "4" {
+		t.Errorf("%s and %s are left", a, b)
+	}
 }

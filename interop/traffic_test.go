@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +56,7 @@ func TestTraffic(t *testing.T) {
 	t.Logf("%d requests, %d of them given up by the client; backends died %d times; %d reloads; before %+v, after %+v",
 		run.done.Load(), run.abandoned.Load(), p.deaths, p.reloads, before, after)
 	if n := run.failed.Load(); n > 0 {
-		t.Errorf("%d requests failed; the proxy wrote:\n%s", n, p.written())
+		t.Errorf("%d requests failed; the proxy wrote:\n%s", n, p.unforeseen())
 	}
 	if p.deaths == 0 || p.reloads == 0 || run.abandoned.Load() == 0 {
 		t.Error("nothing was disturbed")
@@ -239,6 +240,13 @@ func (p *trafficProxy) disturb(t *testing.T, mortals []*mortal, run *traffic, st
 		p.cmd.Process.Signal(syscall.SIGHUP)
 		p.reloads++
 	}
+}
+
+// unforeseen is what the proxy wrote but for what disturb brings about.
+func (p *trafficProxy) unforeseen() string {
+	foreseen := regexp.MustCompile(`"msg":"(reloaded|changed|backend ejected|backend is back)"`)
+	lines := slices.DeleteFunc(strings.Split(p.written(), "\n"), foreseen.MatchString)
+	return strings.Join(lines[max(0, len(lines)-100):], "\n")
 }
 
 // replaceFile puts a file in place of another at once: the proxy may be reading it.
