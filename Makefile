@@ -5,6 +5,8 @@ GO ?= go
 # The go command with the hook in crypto/tls; see tlsext/gotls.
 GOTLS = $(GO) tool gotls
 TOOL  = $(GO) tool -modfile=tools/go.mod
+# vet is lint's, once for each set of tags; here it would be run with each way of building.
+TEST  = test -vet=off
 
 # The toolchains whose crypto/tls the hook is tested against, beside the installed one.
 TOOLCHAINS ?= go1.26.0 go1.27.4
@@ -48,34 +50,34 @@ build-gorgonia: ## bin/tlsproxy with CUDA's driver through gorgonia.org/cu (cgo)
 	$(GORGONIA) $(GOTLS) build -tags gorgonia -o bin/tlsproxy ./cmd/tlsproxy
 
 check: ## the tests that need no installed program
-	CGO_ENABLED=0 $(GOTLS) test ./...
-	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) test ./...
-	cd interop/acme && CGO_ENABLED=0 $(GO) test ./...
-	cd deploy/kubernetes && CGO_ENABLED=0 $(GO) test -count=1 ./...
-	cd deploy/prometheus && CGO_ENABLED=0 $(GO) test -count=1 ./... # what it reads outside of its module go test does not see change
+	CGO_ENABLED=0 $(GOTLS) $(TEST) ./...
+	cd interop/grpc && CGO_ENABLED=0 $(GOTLS) $(TEST) ./...
+	cd interop/acme && CGO_ENABLED=0 $(GO) $(TEST) ./...
+	cd deploy/kubernetes && CGO_ENABLED=0 $(GO) $(TEST) -count=1 ./...
+	cd deploy/prometheus && CGO_ENABLED=0 $(GO) $(TEST) -count=1 ./... # what it reads outside of its module go test does not see change
 
 test: test-race test-nocgo test-noasm test-oracle test-toolchains test-programs test-sim test-gorgonia test-browser test-prometheus ## the tests that need no GPU, but for test-soak and test-systemd
 
 test-race: ## everything under the race detector (needs gcc)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
-	CGO_ENABLED=1 $(GOTLS) test -race ./...
-	cd interop/grpc && CGO_ENABLED=1 $(GOTLS) test -race ./...
+	CGO_ENABLED=1 $(GOTLS) $(TEST) -race ./...
+	cd interop/grpc && CGO_ENABLED=1 $(GOTLS) $(TEST) -race ./...
 
 test-nocgo: check ## what make check runs: everything without cgo
 
 test-noasm: ## the KEM in portable Go alone
-	CGO_ENABLED=0 $(GO) test -tags noasm ./provider/...
+	CGO_ENABLED=0 $(GO) $(TEST) -tags noasm ./provider/...
 
 test-oracle: ## the scheme against the independent Python model
 	scripts/need.sh python3=python3
-	$(GO) test -tags oracle -run Oracle -timeout 120m ./provider/ctruprime -oracle.n=$(ORACLE)
+	CGO_ENABLED=0 $(GO) $(TEST) -tags oracle -run Oracle -timeout 120m ./provider/ctruprime -oracle.n=$(ORACLE)
 
 test-toolchains: ## the hook against other Go versions, and crypto/tls's own tests under it
-	CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) test -tags toolchains -run "$$(scripts/tests-of.sh toolchains ./tlsext/gotls)" -timeout 30m ./tlsext/gotls
+	CGO_ENABLED=0 CTRUTLS_TOOLCHAINS="$(TOOLCHAINS)" $(GO) $(TEST) -tags toolchains -run "$$(scripts/tests-of.sh toolchains ./tlsext/gotls)" -timeout 30m ./tlsext/gotls
 
 test-programs: ## with curl, openssl, nginx and HAProxy; manual pages, completion, units
 	scripts/need.sh curl=curl openssl=openssl nginx=nginx-light zsh=zsh haproxy=haproxy fish=fish groff=groff systemd-analyze=systemd systemd-socket-activate=systemd strace=strace
-	$(GOTLS) test -tags programs -run "$$(scripts/tests-of.sh programs $(PROGRAM_PACKAGES))" $(PROGRAM_PACKAGES)
+	CGO_ENABLED=0 $(GOTLS) $(TEST) -tags programs -run "$$(scripts/tests-of.sh programs $(PROGRAM_PACKAGES))" $(PROGRAM_PACKAGES)
 
 test-systemd: build ## the units under a systemd in a container; needs root and namespaces
 	scripts/need.sh systemd-nspawn=systemd-container openssl=openssl curl=curl
@@ -88,31 +90,31 @@ sim: ## build/libcudasim.so, a stand-in for libcuda that runs the kernels on the
 # The tests of ./kernels are one goroutine that waits for the simulator, which the race detector does not see into: they run
 # without it.
 test-sim: sim ## the driver, the kernels and the simulator itself, without a GPU
-	CGO_ENABLED=0 $(GO) test -tags sim -timeout 30m $(GPU_PACKAGES)
-	CGO_ENABLED=0 $(GOTLS) test -tags sim -run "$$(scripts/tests-of.sh sim $(SIM_PACKAGES))" -timeout 30m $(SIM_PACKAGES)
+	CGO_ENABLED=0 $(GO) $(TEST) -tags sim -timeout 30m $(GPU_PACKAGES)
+	CGO_ENABLED=0 $(GOTLS) $(TEST) -tags sim -run "$$(scripts/tests-of.sh sim $(SIM_PACKAGES))" -timeout 30m $(SIM_PACKAGES)
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
-	CGO_ENABLED=1 $(GO) test -race -tags sim -timeout 30m $(filter-out ./kernels/...,$(GPU_PACKAGES)) ./kernels/sim/...
-	CGO_ENABLED=1 $(GOTLS) test -race -tags sim -run "$$(scripts/tests-of.sh sim $(SIM_PACKAGES))" -timeout 30m $(SIM_PACKAGES)
+	CGO_ENABLED=1 $(GO) $(TEST) -race -tags sim -timeout 30m $(filter-out ./kernels/...,$(GPU_PACKAGES)) ./kernels/sim/...
+	CGO_ENABLED=1 $(GOTLS) $(TEST) -race -tags sim -run "$$(scripts/tests-of.sh sim $(SIM_PACKAGES))" -timeout 30m $(SIM_PACKAGES)
 
 test-gorgonia: sim ## the GPU path on the simulator with CUDA's driver through gorgonia.org/cu, and its header against those of toolkits
 	scripts/need.sh gcc=gcc /usr/include/stdlib.h=libc6-dev
 	scripts/cuda-header.sh
-	$(GORGONIA) $(GO) test -race -tags "sim gorgonia" -timeout 30m ./gpu/...
-	$(GORGONIA) $(GO) test -tags "sim gorgonia" -timeout 30m -run 'TestGPU(EqualsCPU|Bulk|Signer)' ./provider
+	$(GORGONIA) $(GO) $(TEST) -race -tags "sim gorgonia" -timeout 30m ./gpu/...
+	$(GORGONIA) $(GO) $(TEST) -tags "sim gorgonia" -timeout 30m -run 'TestGPU(EqualsCPU|Bulk|Signer)' ./provider
 
 test-browser: sim ## the live page, on the simulated GPU, and the page of a report in Chromium
 	scripts/need.sh chromium=chromium
-	CGO_ENABLED=0 $(GOTLS) test -tags "sim browser" -run "TestLivePage|TestReportPage" -timeout 10m ./cmd/tlsproxy
+	CGO_ENABLED=0 $(GOTLS) $(TEST) -tags "sim browser" -run "TestLivePage|TestReportPage" -timeout 10m ./cmd/tlsproxy
 
 test-prometheus: ## the alert rules, by promtool
 	promtool=$$(scripts/promtool.sh build/.promtool) && $$promtool check rules deploy/prometheus/alerts.yaml && \
 		$$promtool test rules deploy/prometheus/alerts_test.yaml
 
 test-gpu: ## the GPU path on this machine's GPU
-	$(GO) test -tags gputest -timeout 60m $(GPU_PACKAGES)
+	$(GO) $(TEST) -tags gputest -timeout 60m $(GPU_PACKAGES)
 
 test-gpu-gorgonia: ## the GPU path on this machine's GPU, with CUDA's driver through gorgonia.org/cu
-	$(GORGONIA) $(GO) test -tags "gputest gorgonia" -timeout 60m $(GPU_PACKAGES)
+	$(GORGONIA) $(GO) $(TEST) -tags "gputest gorgonia" -timeout 60m $(GPU_PACKAGES)
 
 ptx: ## rebuild the committed PTX
 	scripts/need.sh clang-19=clang-19 g++=g++
@@ -152,7 +154,7 @@ bin/goproxy: $(shell git ls-files interop/goproxy interop/internal/certs)
 	CGO_ENABLED=0 $(GO) build -o $@ ./interop/goproxy
 
 test-soak: ## 20,000 handshakes in a row, and a million requests while backends die, through the proxy
-	$(GOTLS) test -tags soak -timeout 3h ./interop/...
+	$(GOTLS) $(TEST) -tags soak -timeout 3h ./interop/...
 
 lint: ## gofmt, vet, staticcheck, govulncheck, go.mod
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted"; exit 1; }
