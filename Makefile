@@ -102,9 +102,9 @@ test-gorgonia: sim ## the GPU path on the simulator with CUDA's driver through g
 	$(GORGONIA) $(GO) $(TEST) -race -tags "sim gorgonia" -timeout 30m ./gpu/...
 	$(GORGONIA) $(GO) $(TEST) -tags "sim gorgonia" -timeout 30m -run 'TestGPU(EqualsCPU|Bulk|Signer)' ./provider
 
-test-browser: sim ## the live page, on the simulated GPU, and the page of a report in Chromium
+test-browser: sim ## with Chromium: through the proxy, the live page on the simulated GPU, the page of a report
 	scripts/need.sh chromium=chromium
-	CGO_ENABLED=0 $(GOTLS) $(TEST) -tags "sim browser" -run "TestLivePage|TestReportPage" -timeout 10m ./cmd/tlsproxy
+	CGO_ENABLED=0 $(GOTLS) $(TEST) -tags "sim browser" -run "$$(scripts/tests-of.sh browser ./cmd/tlsproxy)" -timeout 10m ./cmd/tlsproxy
 
 test-prometheus: ## the alert rules, by promtool
 	promtool=$$(scripts/promtool.sh build/.promtool) && $$promtool check rules deploy/prometheus/alerts.yaml && \

@@ -56,11 +56,11 @@ func openLive(t *testing.T, sim *simctl.Sim) *browser {
 }
 
 // openBrowser starts Chromium at a page.
-func openBrowser(t *testing.T, page string) *browser {
+func openBrowser(t *testing.T, page string, options ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	b := &browser{T: t, base: page}
-	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))...) // the tests may run as root, where Chromium has no sandbox
+	options = append(options, chromedp.NoSandbox, chromedp.WindowSize(1280, 1000)) // the tests may run as root, where Chromium has no sandbox
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], options...)...)
 	t.Cleanup(cancel)
 	b.ctx, cancel = chromedp.NewContext(allocator)
 	t.Cleanup(func() {
