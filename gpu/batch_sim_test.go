@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,30 +16,32 @@ import (
 // enough is how long a test waits for what is bound to happen.
 const enough = time.Minute
 
+// eventually waits until done, and fails by what has not come if it never is.
+func eventually(t *testing.T, done func() bool, missing func() string) {
+	t.Helper()
+	for until := time.Now().Add(enough); !done(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(until) {
+			t.Fatal(missing())
+		}
+	}
+}
+
 // awaitRows waits until n rows are in batches that have not ended.
 func awaitRows(t *testing.T, e *Engine, n int) {
 	t.Helper()
-	for until := time.Now().Add(enough); e.Stats()[0].InFlight != n; time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%d rows are in flight, want %d", e.Stats()[0].InFlight, n)
-		}
-	}
+	var now int
+	eventually(t, func() bool { now = e.Stats()[0].InFlight; return now == n }, func() string {
+		return fmt.Sprintf("%d rows are in flight, want %d", now, n)
+	})
 }
 
 // awaitRunning waits until a worker runs a batch.
 func awaitRunning(t *testing.T, e *Engine) {
 	t.Helper()
 	s := e.devices[0].session.Load()
-	for until := time.Now().Add(enough); ; time.Sleep(100 * time.Microsecond) {
-		for _, w := range s.workers {
-			if w.current.Load() != nil {
-				return
-			}
-		}
-		if time.Now().After(until) {
-			t.Fatal("no batch runs")
-		}
-	}
+	eventually(t, func() bool {
+		return slices.ContainsFunc(s.workers, func(w *worker) bool { return w.current.Load() != nil })
+	}, func() string { return "no batch runs" })
 }
 
 // While a batch runs, all that comes gathers in the next ones, and everybody gets his own result.
@@ -153,17 +157,13 @@ func finish(t *testing.T, ticket Ticket, want []byte) {
 func awaitIdle(t *testing.T, e *Engine) {
 	t.Helper()
 	s := e.devices[0].session.Load()
-	for until := time.Now().Add(enough); ; time.Sleep(100 * time.Microsecond) {
+	var n int
+	eventually(t, func() bool {
 		s.mu.Lock()
-		n := len(s.free)
-		s.mu.Unlock()
-		if n == len(s.buffers) {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%d of %d buffers are back", n, len(s.buffers))
-		}
-	}
+		defer s.mu.Unlock()
+		n = len(s.free)
+		return n == len(s.buffers)
+	}, func() string { return fmt.Sprintf("%d of %d buffers are back", n, len(s.buffers)) })
 }
 
 // A caller that reserves and is slow to write holds its batch, and one that gives up without writing does not.
@@ -243,11 +243,7 @@ func TestSmallBatchesWait(t *testing.T) {
 		}
 	}
 	tickets = append(tickets, reserve(t, e, k, input))
-	for until := time.Now().Add(enough); s.runs.Load() != 2; time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(until) {
-			t.Fatal("the large batch is not started")
-		}
-	}
+	eventually(t, func() bool { return s.runs.Load() == 2 }, func() string { return "the large batch is not started" })
 	sim.Hold(0, false)
 	for _, ticket := range tickets {
 		finish(t, ticket, want)
@@ -275,11 +271,9 @@ func TestFullBatchStarts(t *testing.T) {
 	for range cfg.Capacity {
 		tickets = append(tickets, reserve(t, e, k, input))
 	}
-	for until := time.Now().Add(enough); s.runs.Load() != 2; time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(until) {
-			t.Fatal("a full batch waits for the one that runs, beside an idle worker")
-		}
-	}
+	eventually(t, func() bool { return s.runs.Load() == 2 }, func() string {
+		return "a full batch waits for the one that runs, beside an idle worker"
+	})
 	sim.Hold(0, false)
 	for _, ticket := range tickets {
 		finish(t, ticket, want)

@@ -77,11 +77,7 @@ func (r *rig) occupy() {
 func (r *rig) awaitWorking(device int) {
 	r.t.Helper()
 	w := r.engine.devices[device].session.Load().workers[0]
-	for until := time.Now().Add(enough); w.current.Load() == nil; time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(until) {
-			r.t.Fatalf("device %d runs nothing", device)
-		}
-	}
+	eventually(r.t, func() bool { return w.current.Load() != nil }, func() string { return fmt.Sprintf("device %d runs nothing", device) })
 }
 
 // counts says how often each device is named.
@@ -149,11 +145,9 @@ func (r *rig) awaitOpen(n int32) {
 	r.t.Helper()
 	for _, d := range r.engine.devices {
 		s := d.session.Load()
-		for until := time.Now().Add(enough); s.open.Load() != n; time.Sleep(100 * time.Microsecond) {
-			if time.Now().After(until) {
-				r.t.Fatalf("device %d has %d batches, want %d", d.number, s.open.Load(), n)
-			}
-		}
+		eventually(r.t, func() bool { return s.open.Load() == n }, func() string {
+			return fmt.Sprintf("device %d has %d batches, want %d", d.number, s.open.Load(), n)
+		})
 	}
 }
 

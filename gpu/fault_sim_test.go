@@ -20,15 +20,12 @@ import (
 // awaitState waits until a device is in a state.
 func awaitState(t *testing.T, e *Engine, device int, want State) DeviceStats {
 	t.Helper()
-	for until := time.Now().Add(enough); ; time.Sleep(100 * time.Microsecond) {
-		st := e.Stats()[device]
-		if st.State == want && (want != StateOpen || e.devices[device].session.Load() != nil) {
-			return st
-		}
-		if time.Now().After(until) {
-			t.Fatalf("the device is %q (%s), want %q", st.State, st.LastError, want)
-		}
-	}
+	var st DeviceStats
+	eventually(t, func() bool {
+		st = e.Stats()[device]
+		return st.State == want && (want != StateOpen || e.devices[device].session.Load() != nil)
+	}, func() string { return fmt.Sprintf("the device is %q (%s), want %q", st.State, st.LastError, want) })
+	return st
 }
 
 // excused says whether an error means that the caller does without a device.

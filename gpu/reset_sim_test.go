@@ -126,22 +126,14 @@ func TestWipedBeforeVacated(t *testing.T) {
 	copy(ticket.Input(0), input)
 	b.expire()
 	ticket.Submit()
-	for until := time.Now().Add(enough); b.inUse.Load() != 1; time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(until) {
-			t.Fatal("the worker keeps the buffer")
-		}
-	}
+	eventually(t, func() bool { return b.inUse.Load() == 1 }, func() string { return "the worker keeps the buffer" })
 	s.wiping.Lock()
 	released := make(chan struct{})
 	go func() {
 		ticket.Release()
 		close(released)
 	}()
-	for until := time.Now().Add(enough); b.inUse.Load() != 0; time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(until) {
-			t.Fatal("the caller keeps the buffer")
-		}
-	}
+	eventually(t, func() bool { return b.inUse.Load() == 0 }, func() string { return "the caller keeps the buffer" })
 	s.mu.Lock()
 	_, in := s.occupied[b]
 	s.mu.Unlock()
