@@ -47,9 +47,9 @@ type Config struct {
 	// Chunk is the most rows of a Job that are copied and computed at once: 0 means DefaultChunk, the most is MaxCapacity. A device
 	// that runs Jobs takes memory for five chunks.
 	Chunk int
-	// OneStream has the two halves of exchanges run one after the other instead of side by side, and MapExchanges has the kernels of small
-	// batches of ServerExchange reach for the host's memory, as those of Encaps do, instead of having it copied: ways to measure by.
-	OneStream, MapExchanges bool
+	// OneStream has the two halves of exchanges run one after the other instead of side by side, and CopyExchanges has small batches of
+	// ServerExchange copied to the device instead of having their kernels reach for the host's memory, as those of Encaps do: ways to measure by.
+	OneStream, CopyExchanges bool
 	// Sign has the devices ready for signatures; see Engine.SigningKind.
 	Sign bool
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.

@@ -107,7 +107,7 @@ func TestExchangeModes(t *testing.T) {
 	_, cfg := simulated(t)
 	g := newGenerator()
 	for _, cfg.OneStream = range []bool{false, true} {
-		for _, cfg.MapExchanges = range []bool{false, true} {
+		for _, cfg.CopyExchanges = range []bool{false, true} {
 			e := open(t, cfg)
 			for _, op := range []Operation{ServerExchange, ClientFinish} {
 				input, want := g.row(t, 653, op)

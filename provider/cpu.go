@@ -17,7 +17,8 @@ import (
 type cpuEngine struct {
 	log *slog.Logger
 	// observe, unless nil, is told how long n requests like r took.
-	observe func(r *request, n int, took time.Duration)
+	observe    func(r *request, n int, took time.Duration)
+	ephemerals ephemerals
 }
 
 func (*cpuEngine) name() string { return "cpu" }
@@ -28,7 +29,7 @@ func (*cpuEngine) stats(*Stats) {}
 
 func (*cpuEngine) adopt(*signingKey) error { return nil }
 
-func (*cpuEngine) close() {}
+func (e *cpuEngine) close() { e.ephemerals.close() }
 
 // serve cuts the batch into pieces and lets each goroutine take the next one. A
 // piece is one request, or several that cost less together.
@@ -92,6 +93,11 @@ func (e *cpuEngine) piece(ctx context.Context, piece []request) {
 		fail(piece, context.Cause(ctx))
 		return
 	}
+	if r := &piece[0]; r.fresh {
+		if made, ok := e.ephemerals.take(); ok {
+			r.x, r.ahead = made.key, made.took
+		}
+	}
 	e.compute(piece)
 }
 
@@ -113,7 +119,7 @@ func (e *cpuEngine) compute(piece []request) {
 		decapsulateAll(piece)
 	}
 	if e.observe != nil && r.err == nil {
-		e.observe(r, len(piece), time.Since(start))
+		e.observe(r, len(piece), r.ahead+time.Since(start))
 	}
 }
 
@@ -204,9 +210,12 @@ func decapsulate(r *request, ss, ct []byte) error {
 
 // serverX25519 makes the server's ephemeral X25519 share and the secret of it.
 func serverX25519(r *request) error {
-	x, err := ecdh.X25519().NewPrivateKey(r.own[:x25519Size])
-	if err != nil {
-		return err
+	x := r.x
+	if x == nil {
+		var err error
+		if x, err = ecdh.X25519().NewPrivateKey(r.own[:x25519Size]); err != nil {
+			return err
+		}
 	}
 	if err := agree(x25519Secret(r), x, r.peer[:x25519Size]); err != nil {
 		return err

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"crypto/ecdh"
+	"time"
 
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
 )
@@ -37,6 +38,7 @@ func (op operation) String() string {
 //	opEncapsulate     public key          seed (32)              ct || shared key (32)
 //	opDecapsulate     ct                  secret key             shared key (32)
 //	opServerExchange  x25519 || pk        x25519 private || seed x25519 || ct || secret (64)
+//	                                      or x, and seed
 //	opClientFinish    x25519 || ct        secret key, and x      secret (64)
 //	opSign            digest (32)         randomness (32), and key   signature in DER, then zeros (72)
 //
@@ -60,6 +62,11 @@ type request struct {
 	timing     *Timing // nil: nobody asks
 	device     bool    // a device made the result
 	wanted     bool    // a device would have, had the engine adopted the key
+
+	// fresh says that own is random and nobody else has it, so that an opServerExchange
+	// may as well be done with an X25519 key that was made ahead, which took so long.
+	fresh bool
+	ahead time.Duration
 }
 
 // kemParts returns where the parts of a request's KEM operation lie: the public
@@ -126,6 +133,6 @@ type engine interface {
 	// adopt makes a key of opSign known to the devices. Until then the CPU signs, and
 	// the engine sets wanted where they would.
 	adopt(k *signingKey) error
-	// close waits for nothing: the Provider calls it when no serve is running.
+	// close waits for no request: the Provider calls it when no serve is running.
 	close()
 }

@@ -195,22 +195,22 @@ func BenchmarkCardExchangeModes(b *testing.B) {
 		b.Fatal(err)
 	}
 	modes := []struct {
-		name                    string
-		op                      gpu.Operation
-		oneStream, mapExchanges bool
-		engine                  *gpu.Engine
-		kind                    *gpu.Kind
+		name                     string
+		op                       gpu.Operation
+		oneStream, copyExchanges bool
+		engine                   *gpu.Engine
+		kind                     *gpu.Kind
 	}{
 		{name: "two-streams", op: gpu.ServerExchange},
 		{name: "one-stream", op: gpu.ServerExchange, oneStream: true},
-		{name: "two-streams-mapped", op: gpu.ServerExchange, mapExchanges: true},
-		{name: "one-stream-mapped", op: gpu.ServerExchange, oneStream: true, mapExchanges: true},
+		{name: "two-streams-copied", op: gpu.ServerExchange, copyExchanges: true},
+		{name: "one-stream-copied", op: gpu.ServerExchange, oneStream: true, copyExchanges: true},
 		{name: "kem-alone", op: gpu.Encaps},
 	}
 	for i := range modes {
 		m := &modes[i]
 		c := gpu.Config{Library: cfg.GPU.Library, Devices: cfg.GPU.Devices, Sets: []int{n}, Workers: 1, Capacity: onCardElse(4096, 4), MaxWait: time.Hour, Hang: time.Hour,
-			OneStream: m.oneStream, MapExchanges: m.mapExchanges, Logger: cfg.Logger}
+			OneStream: m.oneStream, CopyExchanges: m.copyExchanges, Logger: cfg.Logger}
 		if m.engine, err = gpu.Open(c); err != nil {
 			b.Fatal(err)
 		}

@@ -129,6 +129,7 @@ func (e *gpuEngine) close() {
 	if err := e.gpu.Close(); err != nil {
 		e.log.Warn("provider: closing the GPUs", "error", err)
 	}
+	e.cpu.close()
 }
 
 func (e *gpuEngine) available() bool { return e.gpu.Available() }

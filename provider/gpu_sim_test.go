@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ctrutls/ctrutls/gpu"
 	"github.com/ctrutls/ctrutls/gpu/driver"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
@@ -263,6 +264,21 @@ func TestSilentCorruption(t *testing.T) {
 	}
 }
 
+// openCopying is openTest with exchanges copied from the device, as they are in large
+// batches only: it is copies that the simulator corrupts.
+func openCopying(t *testing.T, cfg Config) *Provider {
+	t.Helper()
+	e := newGPUEngine(&cpuEngine{log: cfg.Logger}, cfg.Logger)
+	e.every = uint64(cfg.GPU.CheckEvery)
+	c := gpu.Config{Library: cfg.GPU.Library, Sets: []int{653}, Workers: 1, Capacity: 64, MaxWait: time.Hour, Hang: time.Hour, CopyExchanges: true, Logger: cfg.Logger}
+	if err := e.open(c, cfg.GPU.Schemes); err != nil {
+		t.Fatal(err)
+	}
+	p := open(cfg, cfg.Logger, e)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
 // A check looks at every part of an exchange's result.
 func TestSilentCorruptionOfExchanges(t *testing.T) {
 	s := sets[0]
@@ -271,7 +287,7 @@ func TestSilentCorruptionOfExchanges(t *testing.T) {
 		t.Run(part, func(t *testing.T) {
 			sim, cfg := simulated(t)
 			cfg.GPU.CheckEvery = 1
-			p := openTest(t, cfg)
+			p := openCopying(t, cfg)
 			sim.CorruptCopy(0, 0, simctl.Forever, uint64(statuses+at), 0x04)
 			exchanges(t, p, s, 1, 1)
 			if st := p.Stats().GPU; st.Mismatches != 1 || !strings.Contains(st.Devices[0].LastError, "server-exchange of CTRU-Prime-653") {
@@ -284,7 +300,8 @@ func TestSilentCorruptionOfExchanges(t *testing.T) {
 // A status that the device makes up is not believed.
 func TestCorruptStatus(t *testing.T) {
 	sim, cfg := simulated(t)
-	p := openTest(t, cfg)
+	cfg.GPU.CheckEvery = 0 // what a device says is wrong is always checked
+	p := openCopying(t, cfg)
 	s := sets[0]
 	sim.CorruptCopy(0, 0, simctl.Forever, 0, 1)
 	exchanges(t, p, s, 1, 2)

@@ -174,7 +174,7 @@ func (h *hybridScheme) EncapsulateDeterministically(pk kem.PublicKey, seed []byt
 	if !ok || key.scheme.kem.Scheme != h.kem.Scheme {
 		return nil, nil, kem.ErrTypeMismatch
 	}
-	return h.kem.p.serverExchange(context.Background(), h.kem.Scheme, key.share, key.pk, seed)
+	return h.kem.p.serverExchange(context.Background(), request{op: opServerExchange, scheme: h.kem.Scheme, peer: key.share, own: seed, publicKey: key.pk})
 }
 
 func (h *hybridScheme) Decapsulate(sk kem.PrivateKey, ct []byte) ([]byte, error) {

@@ -290,17 +290,16 @@ func (p *Provider) ServerExchange(ctx context.Context, s *ctruprime.Scheme, clie
 	}
 	seed := drawSeed()
 	defer wipeSeed(seed)
-	return p.serverExchange(ctx, s, clientShare, nil, seed[:])
+	return p.serverExchange(ctx, request{op: opServerExchange, scheme: s, peer: clientShare, own: seed[:], fresh: true})
 }
 
-// serverExchange is ServerExchange from a seed, x25519 private || KEM seed. pk
-// may be the parsed form of the KEM key in clientShare.
-func (p *Provider) serverExchange(ctx context.Context, s *ctruprime.Scheme, clientShare []byte, pk *ctruprime.PublicKey, seed []byte) (serverShare, secret []byte, err error) {
-	if want := x25519Size + s.PublicKeySize(); len(clientShare) != want {
-		return nil, nil, p.refuse(s, opServerExchange, peerErrorf("client's share is %d bytes, want %d", len(clientShare), want))
+// serverExchange is ServerExchange by a request that is ready but for the client's share
+// to be checked.
+func (p *Provider) serverExchange(ctx context.Context, r request) (serverShare, secret []byte, err error) {
+	if want := x25519Size + r.scheme.PublicKeySize(); len(r.peer) != want {
+		return nil, nil, p.refuse(r.scheme, r.op, peerErrorf("client's share is %d bytes, want %d", len(r.peer), want))
 	}
-	return split(x25519Size + s.CiphertextSize())(p.do(ctx, request{op: opServerExchange, scheme: s,
-		peer: clientShare, own: seed, publicKey: pk}))
+	return split(x25519Size + r.scheme.CiphertextSize())(p.do(ctx, r))
 }
 
 // ClientFinish is the client's end of a hybrid key exchange: from the server's

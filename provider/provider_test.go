@@ -43,7 +43,10 @@ func (e *testEngine) serve(ctx context.Context, batch []request) {
 	e.cpuEngine.serve(ctx, batch)
 }
 
-func (e *testEngine) close() { e.closed = true }
+func (e *testEngine) close() {
+	e.closed = true
+	e.cpuEngine.close()
+}
 
 func openWith(t *testing.T, cfg Config, log *slog.Logger, before func(context.Context, []request)) (*Provider, *testEngine) {
 	t.Helper()
@@ -360,7 +363,7 @@ func TestStatsOfRefusals(t *testing.T) {
 func TestCallsWipe(t *testing.T) {
 	s := ctruprime.Scheme653()
 	var seen request
-	p := open(Config{KeyPoolSize: -1}, slog.Default(), failingEngine{seen: &seen})
+	p := open(Config{KeyPoolSize: -1}, slog.Default(), failingEngine{new(cpuEngine), &seen})
 	t.Cleanup(func() { p.Close() })
 	real := openTest(t, Config{KeyPoolSize: -1})
 	c := newClient(t, real, s)

@@ -1,3 +1,3 @@
 // func growStack()
-TEXT ·growStack(SB), 0, $24576-0
+TEXT ·growStack(SB), 0, $12288-0
 	RET
