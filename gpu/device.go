@@ -296,7 +296,7 @@ func (d *device) end(s *session) error {
 			return d.free(s, fault)
 		}
 	case <-s.hung:
-		s.awaitWorkers()
+		s.awaitThreads()
 	}
 	s.wipe()
 	alone := false

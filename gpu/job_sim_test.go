@@ -441,9 +441,9 @@ func testJobHangsWithWorker(t *testing.T, sim *simctl.Sim, cfg Config) {
 	if err := <-lost; !errors.Is(err, ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}
-	awaitState(t, e, 0, StateClosed)
 	sim.Hold(0, false)
 	session.busy.Wait()
+	awaitState(t, e, 0, StateClosed)
 }
 
 // until waits for what is bound to happen.
@@ -497,7 +497,6 @@ func TestTableCloseMeanwhile(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	check(t, session.api.CtxSetCurrent(session.context))
-	l.watchdog.Stop()
 	closed := make(chan error, 1)
 	go func() { closed <- j.Table.Close() }()
 	until(func() bool {
@@ -506,6 +505,7 @@ func TestTableCloseMeanwhile(t *testing.T) {
 	})
 	check(t, <-closed)
 	check(t, session.api.CtxSetCurrent(0))
+	l.rest()
 	l.release()
 	if len(l.tables) != 0 {
 		t.Errorf("%d tables are left", len(l.tables))
