@@ -42,6 +42,7 @@ func TestGroupsAndProtocols(t *testing.T) {
 				request.Header = http.Header{
 					"X-Forwarded-For": {"1.2.3.4"}, "X-Forwarded-Host": {"evil"}, "X-Forwarded-Proto": {"gopher"}, "Forwarded": {"for=evil"},
 					"X_forwarded_for": {"1.2.3.4"}, "X-Forwarded_proto": {"gopher"}, "Under_score": {"kept"},
+					"X-Real-Ip": {"1.2.3.4", "5.6.7.8"}, "X_Real-IP": {"1.2.3.4"}, "X.Real.Ip": {"1.2.3.4"}, "x~forwarded|for": {"1.2.3.4"}, "do.ts": {"kept"},
 					"Via": {"1.0 earlier"}, "User-Agent": {""},
 				}
 				response, err := client.Do(request)
@@ -64,7 +65,8 @@ func TestGroupsAndProtocols(t *testing.T) {
 				}
 				want := http.Header{
 					"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Host": {"front.example"}, "X-Forwarded-Proto": {"https"},
-					"Under_score": {"kept"}, "Via": {"1.0 earlier", map[bool]string{false: "1.1 tlsproxy", true: "2.0 tlsproxy"}[http2]},
+					"X-Real-Ip": {"127.0.0.1"}, "Under_score": {"kept"}, "Do.ts": {"kept"},
+					"Via": {"1.0 earlier", map[bool]string{false: "1.1 tlsproxy", true: "2.0 tlsproxy"}[http2]},
 				}
 				if !maps.EqualFunc(seen.Header, want, slices.Equal) {
 					t.Errorf("the backend saw %v\nwant %v", seen.Header, want)
@@ -222,14 +224,14 @@ func TestHopByHop(t *testing.T) {
 		h["Proxy-Authenticate"] = []string{"Basic"}
 		h["X-Public"] = []string{"yes"}
 	})
-	response, _ := r.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: X-Private, X-Forwarded-For, Via, close\r\nX-Private: 1\r\n" +
+	response, _ := r.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: X-Private, X-Forwarded-For, X-Real-IP, Via, close\r\nX-Private: 1\r\n" +
 		"Keep-Alive: 1\r\nProxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\nTE: gzip\r\nX-Public: 1\r\n\r\n")
 	for _, name := range []string{"X-Private", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Connection"} {
 		if v, ok := seen[name]; ok {
 			t.Errorf("the backend saw %s: %v", name, v)
 		}
 	}
-	for _, name := range []string{"X-Public", "X-Forwarded-For", "Via"} {
+	for _, name := range []string{"X-Public", "X-Forwarded-For", "X-Real-Ip", "Via"} {
 		if _, ok := seen[name]; !ok {
 			t.Errorf("the backend did not see %s", name)
 		}
