@@ -197,14 +197,12 @@ func (h *handler) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Host = r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	r.Out.Trailer = r.In.Trailer // filled in while the body is read
-	dropLookalikes(r.Out.Header)
+	dropVouched(r.Out.Trailer)   // what is announced; there can be more by the body's end
+	dropVouched(r.Out.Header)
 	r.SetXForwarded()
-	r.Out.Header.Del("X-Real-Ip")
 	if client := r.Out.Header.Get("X-Forwarded-For"); client != "" {
 		r.Out.Header.Set("X-Real-Ip", client)
 	}
-	r.Out.Header.Del("Client-Cert")
-	r.Out.Header.Del("Client-Cert-Chain")
 	if h.clientCert && len(r.In.TLS.PeerCertificates) > 0 {
 		r.Out.Header.Set("Client-Cert", clientCert(r.In.TLS.PeerCertificates[0]))
 	}
@@ -224,11 +222,12 @@ var vouched = map[string]bool{"Client-Cert": true, "Client-Cert-Chain": true, "F
 // underscore in the variables of CGI.
 const lookalikes = "_.!#$%&'*+^`|~"
 
-// dropLookalikes removes headers that such backends cannot tell from those that are
-// vouched for.
-func dropLookalikes(h http.Header) {
+// dropVouched removes what a client sends in these headers, and in others that such
+// backends cannot tell from them. It does so for trailers too, which some backends
+// merge into the header (RFC 9110, section 6.5.1).
+func dropVouched(h http.Header) {
 	for name := range h {
-		if strings.ContainsAny(name, lookalikes) && vouched[http.CanonicalHeaderKey(hyphened(name))] {
+		if vouched[name] || strings.ContainsAny(name, lookalikes) && vouched[http.CanonicalHeaderKey(hyphened(name))] {
 			delete(h, name)
 		}
 	}

@@ -424,20 +424,36 @@ func TestTrailers(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"Unannounced", "2")
 		})
 		request, _ := http.NewRequest("POST", "https://front.example/", io.MultiReader(strings.NewReader("x")))
-		request.Trailer = http.Header{"Checksum": {"abc"}}
+		request.Trailer = http.Header{"Checksum": {"abc"}, "X-Forwarded-For": {"1.2.3.4"}, "X_real-Ip": {"1.2.3.4"}}
 		response, err := r.client(http2).Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
-		if got.Get("Checksum") != "abc" {
+		if !maps.EqualFunc(got, http.Header{"Checksum": {"abc"}}, slices.Equal) {
 			t.Errorf("the backend got %v", got)
 		}
 		if response.Trailer.Get("After") != "1" || response.Trailer.Get("Unannounced") != "2" {
 			t.Errorf("the client got %v", response.Trailer)
 		}
 	})
+}
+
+// TestUnannouncedTrailers: what follows the body where another trailer was announced is
+// passed on, but for what the proxy vouches for.
+func TestUnannouncedTrailers(t *testing.T) {
+	var got http.Header
+	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		io.Copy(w, req.Body)
+		got = req.Trailer
+	})
+	if _, body := r.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n1\r\nx\r\n0\r\nA: 1\r\nB: 2\r\nX-Real-IP: 1.2.3.4\r\nX.Forwarded.For: 1.2.3.4\r\n\r\n"); body != "x" {
+		t.Errorf("body %q", body)
+	}
+	if !maps.EqualFunc(got, http.Header{"A": {"1"}, "B": {"2"}}, slices.Equal) {
+		t.Errorf("the backend got %v", got)
+	}
 }
 
 // TestInformational passes 103 and 100 on.
