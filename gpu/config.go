@@ -50,6 +50,9 @@ type Config struct {
 	// OneStream has the two halves of exchanges run one after the other instead of side by side, and MapExchanges has the kernels of small
 	// batches of ServerExchange reach for the host's memory, as those of Encaps do, instead of having it copied: ways to measure by.
 	OneStream, MapExchanges bool
+	// RingStreams has each of the five chunks of a Job that are under way copied in, computed, copied out and wiped in one stream of its own, instead of
+	// in separate streams for the copies in, the kernels, the copies out and the wiping: a way to measure by.
+	RingStreams bool
 	// Sign has the devices ready for signatures; see Engine.SigningKind.
 	Sign bool
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.

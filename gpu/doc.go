@@ -52,7 +52,7 @@
 //
 // # Jobs
 //
-// Whoever has millions of rows passes them by Engine.Run, in pinned memory of his own (AllocPinned): chunks of them go through separate streams for
+// Whoever has millions of rows passes them by Engine.Run, in pinned memory of his own (AllocPinned), which any engine of the process takes: chunks of them go through separate streams for
 // the copy in, the kernels and the copy out, on all devices at once. Each device takes chunks as it comes free, and what one that fails has taken
 // the others do again.
 //

@@ -21,7 +21,6 @@ type Engine struct {
 	closing chan struct{}
 	once    sync.Once
 	keepers sync.WaitGroup
-	pinned  pinnedMemory
 	room    room
 
 	mu     sync.Mutex

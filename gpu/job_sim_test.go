@@ -82,8 +82,21 @@ func claimAll(t *testing.T) {
 	t.Cleanup(func() { leastChunk = old })
 }
 
-func TestJob(t *testing.T) {
-	_, cfg := simulated(t)
+// eachWay runs a test with separate streams for a Job's steps, and with one for each ring.
+func eachWay(t *testing.T, test func(t *testing.T, sim *simctl.Sim, cfg Config)) {
+	t.Helper()
+	for name, rings := range map[string]bool{"steps": false, "rings": true} {
+		t.Run(name, func(t *testing.T) {
+			sim, cfg := simulated(t)
+			cfg.RingStreams = rings
+			test(t, sim, cfg)
+		})
+	}
+}
+
+func TestJob(t *testing.T) { eachWay(t, testJob) }
+
+func testJob(t *testing.T, _ *simctl.Sim, cfg Config) {
 	claimAll(t)
 	e, _ := jobs(t, cfg)
 	for _, c := range []struct {
@@ -114,8 +127,9 @@ func TestJob(t *testing.T) {
 }
 
 // Keys in a table, and an index that names one that is not there.
-func TestTable(t *testing.T) {
-	_, cfg := simulated(t)
+func TestTable(t *testing.T) { eachWay(t, testTable) }
+
+func testTable(t *testing.T, _ *simctl.Sim, cfg Config) {
 	claimAll(t)
 	e, _ := jobs(t, cfg)
 	s := scheme(653)
@@ -181,9 +195,43 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A lane whose session has failed makes nothing for a job that was waiting for it.
+func TestJobAfterFault(t *testing.T) {
+	_, cfg := simulated(t)
+	e := open(t, cfg)
+	j, _ := newJob(t, e, Encaps, 3)
+	r := newRun(t.Context(), j, j.Rows)
+	r.remains()
+	s := e.devices[0].session.Load()
+	if !s.enter() {
+		t.Fatal("the session has ended")
+	}
+	s.fail(driver.ErrInvalidValue)
+	s.lane.serve(r)
+	if made := s.lane.streams(); len(made) > 0 || r.pend() != 3 {
+		t.Errorf("%d streams were made", len(made))
+	}
+	s.busy.Done()
+	awaitState(t, e, 0, StateOpen)
+}
+
+// Memory of one engine serves another, and after the first is closed.
+func TestJobPinnedElsewhere(t *testing.T) {
+	_, cfg := simulated(t)
+	first, second := open(t, cfg), open(t, cfg)
+	j, want := newJob(t, first, Encaps, 3)
+	check(t, first.Close())
+	j.Kind = kind(t, second, 653, Encaps)
+	runJob(t, second, j)
+	if n := checkJob(t, j, want); n != 0 {
+		t.Errorf("%d rows are pending", n)
+	}
+}
+
 // Several devices share a job, and take what one of them leaves.
-func TestJobOnDevices(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobOnDevices(t *testing.T) { eachWay(t, testJobOnDevices) }
+
+func testJobOnDevices(t *testing.T, sim *simctl.Sim, cfg Config) {
 	claimAll(t)
 	sim.SetDeviceCount(3)
 	cfg.Backoff = never
@@ -205,12 +253,17 @@ func TestJobOnDevices(t *testing.T) {
 }
 
 // Whatever call fails, rows are right or pending, the device comes back, and nothing is left.
-func TestJobFaults(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobFaults(t *testing.T) { eachWay(t, testJobFaults) }
+
+func testJobFaults(t *testing.T, sim *simctl.Sim, cfg Config) {
 	claimAll(t)
+	step := 3
+	if cfg.RingStreams { // the rest is the same
+		step = 10
+	}
 	for _, call := range []string{"cuCtxSetCurrent", "cuStreamCreate", "cuEventCreate", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemsetD8Async",
 		"cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize", "cuStreamDestroy", "cuEventDestroy", "cuLaunchKernel", "cuModuleGetFunction"} {
-		for site := 0; ; site += 3 {
+		for site := 0; ; site += step {
 			sim.Reset()
 			cfg.Chunk = 2
 			e, err := Open(cfg)
@@ -266,8 +319,9 @@ func hanging(t *testing.T, sim *simctl.Sim, cfg Config) *Engine {
 }
 
 // A job's device hangs: Run says that the memory is lost, and when the device comes back nobody is called any more.
-func TestJobHangs(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobHangs(t *testing.T) { eachWay(t, testJobHangs) }
+
+func testJobHangs(t *testing.T, sim *simctl.Sim, cfg Config) {
 	cfg.Hang = soon
 	e := hanging(t, sim, cfg)
 	session := e.devices[0].session.Load()
@@ -361,8 +415,9 @@ func withTable(t *testing.T, e *Engine, j *Job) {
 }
 
 // The device hangs while a table is brought to it.
-func TestTableUploadHangs(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestTableUploadHangs(t *testing.T) { eachWay(t, testTableUploadHangs) }
+
+func testTableUploadHangs(t *testing.T, sim *simctl.Sim, cfg Config) {
 	cfg.Hang = soon
 	e := hanging(t, sim, cfg)
 	j, _ := newJob(t, e, Encaps, 3)
@@ -372,8 +427,9 @@ func TestTableUploadHangs(t *testing.T) {
 }
 
 // A worker's batch hangs: a job whose memory its device has is given up with it, though nothing of the job has had its time.
-func TestJobHangsWithWorker(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobHangsWithWorker(t *testing.T) { eachWay(t, testJobHangsWithWorker) }
+
+func testJobHangsWithWorker(t *testing.T, sim *simctl.Sim, cfg Config) {
 	e := hanging(t, sim, cfg)
 	session := e.devices[0].session.Load()
 	j, _ := newJob(t, e, Encaps, 3)
@@ -405,8 +461,9 @@ func inHands(l *lane) bool {
 }
 
 // A context that ends lets go of a job that waits for its turn.
-func TestJobCancelWaiting(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobCancelWaiting(t *testing.T) { eachWay(t, testJobCancelWaiting) }
+
+func testJobCancelWaiting(t *testing.T, sim *simctl.Sim, cfg Config) {
 	e := open(t, cfg)
 	first, want := newJob(t, e, Encaps, 3)
 	second, _ := newJob(t, e, Encaps, 3)
@@ -474,12 +531,13 @@ func TestJobCancel(t *testing.T) {
 
 func TestJobRefused(t *testing.T) {
 	_, cfg := simulated(t)
-	e := open(t, cfg)
+	e, other := open(t, cfg), open(t, cfg)
 	for name, change := range map[string]func(*Job){
 		"row at least":                  func(j *Job) { j.Rows = 0 },
 		"Input has":                     func(j *Job) { j.Input = j.Input[1:] },
 		"Status has":                    func(j *Job) { j.Status = nil },
 		"Index has":                     func(j *Job) { j.Index = j.Status },
+		"another engine's":              func(j *Job) { j.Kind = kind(t, other, 653, Encaps) },
 		"Output is not pinned":          func(j *Job) { j.Output = make([]byte, len(j.Output)) },
 		"Input is not pinned memory; A": func(j *Job) { j.Input = bytes.Clone(j.Input) },
 	} {

@@ -22,13 +22,13 @@ const (
 
 const indexSize = 4 // bytes of an entry of a Job's Index
 
-// A lane runs Jobs on a device, one at a time: a stream copies in, others compute, one copies out, and events pass the chunks on. Its memory is made
-// by the first job.
+// A lane runs Jobs on a device, one at a time: a stream copies in, others compute, one copies out, and events pass the chunks on; with
+// Config.RingStreams each ring has one stream for all of that. Its memory is made by the first job.
 type lane struct {
 	launcher
 	turn     chan struct{} // has room for the token of who uses the lane
 	errands  chan errand   // for who uses the lane, from those who do not wait until he is done
-	in, out  driver.Stream
+	in, out  driver.Stream // in is the tables' too
 	wipe     driver.Stream // where memory is wiped, out of the copies' way
 	computes [laneComputes]driver.Stream
 	rings    [laneRings]ring
@@ -51,10 +51,22 @@ type errand struct {
 // A ring is memory for a chunk, used over and over.
 type ring struct {
 	plan                   kernels.Plan
+	stream                 driver.Stream // with Config.RingStreams
 	memory, scratch, index block
 	copied, computed       driver.Event
 	taken, free            driver.Event // the results are with the host; and wiped
 	first, rows            int          // of the chunk under way; no rows if there is none; changed by lane.working only
+}
+
+// A path is the streams that a chunk passes through.
+type path struct{ in, compute, out, wipe driver.Stream }
+
+// path returns the streams for chunk i, which is to use a ring.
+func (l *lane) path(i int, g *ring) path {
+	if g.stream != 0 {
+		return path{g.stream, g.stream, g.stream, g.stream}
+	}
+	return path{l.in, l.computes[i%laneComputes], l.out, l.wipe}
 }
 
 // A block is device memory that grows.
@@ -80,11 +92,12 @@ func (l *lane) acquire(ctx context.Context) bool {
 
 func (l *lane) release() { <-l.turn }
 
-// begin has the lane work for a run, unless the session hangs: Run waits for no lane then that does not work for it yet.
+// begin has the lane work for a run, unless the session has ended: with the lane's streams half made, perhaps, or in a hang, when Run waits for no
+// lane that does not work for it yet.
 func (l *lane) begin(r *run) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.session.isHung() {
+	if l.session.isStopping() {
 		return false
 	}
 	l.serving = r
@@ -167,7 +180,7 @@ func (l *lane) run(r *run) error {
 			break
 		}
 		l.watch()
-		if err := l.enqueue(r, g, first, n, l.computes[i%laneComputes]); err != nil {
+		if err := l.enqueue(r, g, first, n, l.path(i, g)); err != nil {
 			return err
 		}
 	}
@@ -245,8 +258,8 @@ func (l *lane) bark() {
 	l.session.hang()
 }
 
-// enqueue puts a chunk into the streams.
-func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) error {
+// enqueue puts a chunk into its streams.
+func (l *lane) enqueue(r *run, g *ring, first, n int, p path) error {
 	s, k := l.session, r.Kind
 	options := kernels.Options{}
 	var table driver.DevicePtr
@@ -274,36 +287,45 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 	if err := l.working(r, func() { g.first, g.rows = first, n }); err != nil {
 		return err
 	}
-	if err := s.api.CopyToDevice(at[kernels.Input], r.Input[first*input:(first+n)*input], l.in); err != nil {
+	if err := s.api.CopyToDevice(at[kernels.Input], r.Input[first*input:(first+n)*input], p.in); err != nil {
 		return err
 	}
 	if len(r.Index) > 0 {
-		if err := s.api.CopyToDevice(at[kernels.Index], r.Index[first*indexSize:(first+n)*indexSize], l.in); err != nil {
+		if err := s.api.CopyToDevice(at[kernels.Index], r.Index[first*indexSize:(first+n)*indexSize], p.in); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(s.api.EventRecord(g.copied, l.in), s.api.StreamWaitEvent(compute, g.copied)); err != nil {
+	if err := l.pass(g.copied, p.in, p.compute); err != nil {
 		return err
 	}
-	if err := l.launch(g.plan.Launches, &at, compute); err != nil {
+	if err := l.launch(g.plan.Launches, &at, p.compute); err != nil {
 		return err
 	}
-	if err := errors.Join(s.api.EventRecord(g.computed, compute), s.api.StreamWaitEvent(l.out, g.computed)); err != nil {
+	if err := l.pass(g.computed, p.compute, p.out); err != nil {
 		return err
 	}
-	if err := s.api.CopyToHost(r.Output[first*output:(first+n)*output], at[kernels.Output], l.out); err != nil {
+	if err := s.api.CopyToHost(r.Output[first*output:(first+n)*output], at[kernels.Output], p.out); err != nil {
 		return err
 	}
-	if err := s.api.CopyToHost(r.Status[first*statusSize:(first+n)*statusSize], at[kernels.Status], l.out); err != nil {
+	if err := s.api.CopyToHost(r.Status[first*statusSize:(first+n)*statusSize], at[kernels.Status], p.out); err != nil {
 		return err
 	}
-	if err := errors.Join(s.api.EventRecord(g.taken, l.out), s.api.StreamWaitEvent(l.wipe, g.taken)); err != nil {
+	if err := l.pass(g.taken, p.out, p.wipe); err != nil {
 		return err
 	}
-	if err := s.api.MemsetAsync(g.memory.at, 0, size, l.wipe); err != nil {
+	if err := s.api.MemsetAsync(g.memory.at, 0, size, p.wipe); err != nil {
 		return err
 	}
-	return s.api.EventRecord(g.free, l.wipe)
+	return s.api.EventRecord(g.free, p.wipe)
+}
+
+// pass has a chunk go on in a stream when it is done with another.
+func (l *lane) pass(done driver.Event, from, to driver.Stream) error {
+	if from == to {
+		return nil
+	}
+	api := l.session.api
+	return errors.Join(api.EventRecord(done, from), api.StreamWaitEvent(to, done))
 }
 
 // grow makes a block n bytes at least. Its ring is at rest.
@@ -389,21 +411,37 @@ func (l *lane) drop(t *Table) error {
 	return errors.Join(api.MemsetAsync(p, 0, t.size, l.in), api.StreamSynchronize(l.in), api.MemFree(p))
 }
 
+// streams returns those that there are.
 func (l *lane) streams() []driver.Stream {
-	return slices.DeleteFunc(append([]driver.Stream{l.in, l.out, l.wipe}, l.computes[:]...), func(s driver.Stream) bool { return s == 0 })
+	all := append([]driver.Stream{l.in, l.out, l.wipe}, l.computes[:]...)
+	for i := range l.rings {
+		all = append(all, l.rings[i].stream)
+	}
+	return slices.DeleteFunc(all, func(s driver.Stream) bool { return s == 0 })
+}
+
+// wanted returns where the streams go that the lane needs.
+func (l *lane) wanted() []*driver.Stream {
+	all := []*driver.Stream{&l.in}
+	if l.session.device.engine.config.RingStreams {
+		for i := range l.rings {
+			all = append(all, &l.rings[i].stream)
+		}
+		return all
+	}
+	for i := range l.computes {
+		all = append(all, &l.computes[i])
+	}
+	return append(all, &l.out, &l.wipe)
 }
 
 // prepare makes the context current and, the first time, the streams and events.
 func (l *lane) prepare() (err error) {
 	api := l.session.api
-	if err := api.CtxSetCurrent(l.session.context); err != nil || l.wipe != 0 {
+	if err := api.CtxSetCurrent(l.session.context); err != nil || l.in != 0 {
 		return err
 	}
-	streams := []*driver.Stream{&l.in}
-	for i := range l.computes {
-		streams = append(streams, &l.computes[i])
-	}
-	for _, stream := range append(streams, &l.out, &l.wipe) {
+	for _, stream := range l.wanted() {
 		if *stream, err = api.StreamCreate(0); err != nil {
 			return err
 		}
