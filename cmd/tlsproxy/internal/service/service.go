@@ -39,6 +39,7 @@ type Service struct {
 	manager   systemd.Notifier
 
 	reloads, reloadFailures atomic.Uint64
+	failedUpgrades          atomic.Uint64
 	failing                 atomic.Pointer[occasion] // the latest reload that failed, until it has been made good; nil: none
 
 	configuration watch.Stamp // of the file when it was last read
