@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -147,7 +148,9 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 		o.Issuer = s.issuer
 	}
 	if s.keys != nil {
-		o.Sign = s.keys.Certificate
+		o.Sign = func(cert *tls.Certificate, told func(proxy.Signature)) *tls.Certificate {
+			return s.keys.Certificate(cert, func(made signing.Signature) { told(proxy.Signature(made)) })
+		}
 	}
 	return o, err
 }
