@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -39,6 +40,7 @@ type Service struct {
 	manager   systemd.Notifier
 
 	reloads, reloadFailures atomic.Uint64
+	failedUpgrades          atomic.Uint64
 	failing                 atomic.Pointer[occasion] // the latest reload that failed, until it has been made good; nil: none
 
 	configuration watch.Stamp // of the file when it was last read
@@ -146,7 +148,9 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 		o.Issuer = s.issuer
 	}
 	if s.keys != nil {
-		o.Sign = s.keys.Certificate
+		o.Sign = func(cert *tls.Certificate, told func(proxy.Signature)) *tls.Certificate {
+			return s.keys.Certificate(cert, func(made signing.Signature) { told(proxy.Signature(made)) })
+		}
 	}
 	return o, err
 }
