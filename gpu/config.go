@@ -22,6 +22,8 @@ const (
 	DefaultHang     = 2 * time.Second
 	DefaultBackoff  = time.Second
 
+	DefaultOpenTimeout = time.Minute
+
 	// maxBackoff bounds the pause before a device is opened again.
 	maxBackoff = time.Minute
 )
@@ -59,6 +61,9 @@ type Config struct {
 	MaxWait time.Duration
 	// Hang is how long a batch may run before its device counts as hung; 0 means DefaultHang.
 	Hang time.Duration
+	// OpenTimeout bounds how long a device may take to open, in which the driver compiles kernels, for tens of milliseconds each where it has
+	// not kept them from before; 0 means DefaultOpenTimeout. Open fails then, and a device that is opened again stays closed: the driver is taken to hang.
+	OpenTimeout time.Duration
 	// Backoff is the pause before a device that failed is opened again, doubled with each failure up to a minute (and
 	// never less than it); 0 means DefaultBackoff.
 	Backoff time.Duration
@@ -121,6 +126,7 @@ func (c Config) ready() (Config, error) {
 	}{
 		{"MaxWait", &c.MaxWait, DefaultMaxWait},
 		{"Hang", &c.Hang, DefaultHang},
+		{"OpenTimeout", &c.OpenTimeout, DefaultOpenTimeout},
 		{"Backoff", &c.Backoff, DefaultBackoff},
 	} {
 		if *d.value == 0 {

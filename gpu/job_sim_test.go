@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -403,6 +404,61 @@ func TestJobHangsInAlloc(t *testing.T) {
 	}
 }
 
+// A device does not open: the error says what may be done, and what comes of it after all is freed.
+func TestOpenTimeout(t *testing.T) {
+	sim, cfg := simulated(t)
+	api, err := driver.Open(cfg.Library)
+	check(t, err)
+	d := &stuckAlloc{API: api, release: make(chan struct{})}
+	cfg.Driver, cfg.OpenTimeout = d, soon
+	if _, err := Open(cfg); !errors.Is(err, errStuck) || !strings.Contains(err.Error(), "did not open within 50ms; raise OpenTimeout") {
+		t.Errorf("%v, want that the device did not open", err)
+	}
+	close(d.release)
+	eventually(t, func() bool { return !sim.Stats(0).Leaks() }, func() string { return fmt.Sprintf("left behind: %+v", sim.Stats(0)) })
+}
+
+// A stuckFree does not return from HostFree of one byte.
+type stuckFree struct {
+	driver.API
+	release chan struct{}
+	done    chan error
+}
+
+func (d *stuckFree) HostFree(b []byte) error {
+	if len(b) > 1 {
+		return d.API.HostFree(b)
+	}
+	<-d.release
+	err := d.API.HostFree(b)
+	d.done <- err
+	return err
+}
+
+// The driver hangs in freeing pinned memory: while it may still be there, its context is not reset.
+func TestFreeHangs(t *testing.T) {
+	sim, cfg := simulated(t)
+	api, err := driver.Open(cfg.Library)
+	check(t, err)
+	d := &stuckFree{API: api, release: make(chan struct{}), done: make(chan error, 1)}
+	cfg.Driver = d
+	e := hanging(t, sim, cfg)
+	p, err := e.AllocPinned(1)
+	check(t, err)
+	was := closeTime
+	closeTime = soon
+	if err := p.Free(); !errors.Is(err, errStuck) {
+		t.Errorf("%v, want that the driver is stuck", err)
+	}
+	closeTime = was
+	e.devices[0].session.Load().fail(driver.ErrIllegalAddress)
+	if st := awaitState(t, e, 0, StateClosed); st.Resets != 0 {
+		t.Errorf("%+v", st)
+	}
+	close(d.release)
+	check(t, <-d.done)
+}
+
 // withTable gives a job a table of one public key.
 func withTable(t *testing.T, e *Engine, j *Job) {
 	t.Helper()
@@ -441,9 +497,9 @@ func testJobHangsWithWorker(t *testing.T, sim *simctl.Sim, cfg Config) {
 	if err := <-lost; !errors.Is(err, ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}
-	awaitState(t, e, 0, StateClosed)
 	sim.Hold(0, false)
 	session.busy.Wait()
+	awaitState(t, e, 0, StateClosed)
 }
 
 // until waits for what is bound to happen.
@@ -497,7 +553,6 @@ func TestTableCloseMeanwhile(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	check(t, session.api.CtxSetCurrent(session.context))
-	l.watchdog.Stop()
 	closed := make(chan error, 1)
 	go func() { closed <- j.Table.Close() }()
 	until(func() bool {
@@ -506,6 +561,7 @@ func TestTableCloseMeanwhile(t *testing.T) {
 	})
 	check(t, <-closed)
 	check(t, session.api.CtxSetCurrent(0))
+	l.rest()
 	l.release()
 	if len(l.tables) != 0 {
 		t.Errorf("%d tables are left", len(l.tables))

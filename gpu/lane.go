@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
@@ -34,9 +33,12 @@ type lane struct {
 	rings    [laneRings]ring
 	tables   map[*Table]driver.DevicePtr
 
+	gate     sync.Mutex
+	driving  bool // a thread is in the driver for the lane, or about to call it
+	deadline time.Time
 	watchdog *time.Timer
-	deadline atomic.Int64 // in nanoseconds since the lane was made; 0 while nothing is waited for
-	made     time.Time
+	gone     chan struct{} // closed when that thread has come back to a session that hangs, or its watchdog has given it up
+	once     sync.Once     // closes it
 
 	mu      sync.Mutex
 	serving *run // that the lane works for: who sets it to nil, the lane or Run that gives up, ends that
@@ -76,7 +78,7 @@ type block struct {
 }
 
 func newLane(s *session) *lane {
-	return &lane{launcher: newLauncher(s), turn: make(chan struct{}, 1), errands: make(chan errand), tables: make(map[*Table]driver.DevicePtr), made: time.Now()}
+	return &lane{launcher: newLauncher(s), turn: make(chan struct{}, 1), errands: make(chan errand), tables: make(map[*Table]driver.DevicePtr), gone: make(chan struct{})}
 }
 
 // acquire waits until nobody uses the lane; it reports false if that will not be, or ctx ends before.
@@ -148,12 +150,7 @@ func (l *lane) serve(r *run) {
 	}
 	defer l.working(r, func() { l.serving = nil })
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	if l.watchdog == nil {
-		l.watchdog = time.AfterFunc(someday, l.bark)
-	}
-	defer l.watchdog.Stop()
-	l.watch()
-	defer l.deadline.Store(0)
+	defer l.rest()
 	if err := l.run(r); err != nil {
 		l.session.fail(err)
 		l.abandon(r)
@@ -161,6 +158,9 @@ func (l *lane) serve(r *run) {
 }
 
 func (l *lane) run(r *run) error {
+	if err := l.watch(); err != nil {
+		return err
+	}
 	if err := l.prepare(); err != nil {
 		return err
 	}
@@ -179,7 +179,9 @@ func (l *lane) run(r *run) error {
 		if n == 0 {
 			break
 		}
-		l.watch()
+		if err := l.watch(); err != nil {
+			return err
+		}
 		if err := l.enqueue(r, g, first, n, l.path(i, g)); err != nil {
 			return err
 		}
@@ -193,7 +195,7 @@ func (l *lane) run(r *run) error {
 
 // next claims rows, which are ready to be read then; n is 0 when there are none for this lane.
 func (l *lane) next(r *run) (first, n int, err error) {
-	l.deadline.Store(0)
+	l.rest()
 	if l.session.isStopping() {
 		return 0, 0, nil
 	}
@@ -210,11 +212,13 @@ func (l *lane) await(r *run, g *ring) error {
 	if g.rows == 0 {
 		return nil
 	}
-	l.watch()
+	if err := l.watch(); err != nil {
+		return err
+	}
 	if err := l.session.api.EventSynchronize(g.free); err != nil {
 		return err
 	}
-	l.deadline.Store(0)
+	l.rest()
 	return l.working(r, func() {
 		first, n := g.first, g.rows
 		g.rows = 0
@@ -228,11 +232,10 @@ func (l *lane) await(r *run, g *ring) error {
 
 // abandon forgets the chunks that are under way when the lane fails, once the device does not touch them any more.
 func (l *lane) abandon(r *run) {
-	if l.working(r, func() {}) != nil {
+	if l.working(r, func() {}) != nil || l.watch() != nil {
 		return // the session is being taken apart meanwhile
 	}
 	api := l.session.api
-	l.watch()
 	for _, stream := range l.streams() {
 		_ = api.StreamSynchronize(stream) // an error says that it does nothing any more
 	}
@@ -243,19 +246,60 @@ func (l *lane) abandon(r *run) {
 	})
 }
 
-func (l *lane) watch() {
+// watch says that the calling thread is about to call the driver, for which it has Config.Hang. It fails where the session hangs: the driver may be
+// reset then.
+func (l *lane) watch() error {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	if l.session.isHung() {
+		return errHang
+	}
 	hang := l.session.device.engine.config.Hang
-	l.deadline.Store(int64(time.Since(l.made) + hang))
-	l.watchdog.Reset(hang)
+	l.driving, l.deadline = true, time.Now().Add(hang)
+	if l.watchdog == nil {
+		l.watchdog = time.AfterFunc(hang, l.bark)
+	} else {
+		l.watchdog.Reset(hang)
+	}
+	return nil
 }
+
+// rest says that the thread has come back from the driver.
+func (l *lane) rest() {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	if !l.driving {
+		return
+	}
+	l.driving = false
+	l.watchdog.Stop()
+	if l.session.isHung() {
+		l.leave()
+	}
+}
+
+// leave says that nobody need wait for the thread.
+func (l *lane) leave() { l.once.Do(func() { close(l.gone) }) }
 
 // bark is the watchdog's: what is waited for has had its time.
 func (l *lane) bark() {
-	d := l.deadline.Load()
-	if d == 0 || int64(time.Since(l.made)) < d {
-		return
+	l.gate.Lock()
+	late := l.driving && !time.Now().Before(l.deadline)
+	l.gate.Unlock()
+	if late {
+		l.session.hang()
+		l.leave()
 	}
-	l.session.hang()
+}
+
+// awaitGone returns when no thread is in the driver for the lane, or the one that is hangs as well. The session hangs, so that none follows.
+func (l *lane) awaitGone() {
+	l.gate.Lock()
+	driving := l.driving
+	l.gate.Unlock()
+	if driving {
+		<-l.gone
+	}
 }
 
 // enqueue puts a chunk into its streams.
@@ -367,32 +411,48 @@ func (l *lane) table(r *run) (driver.DevicePtr, error) {
 
 // forget wipes and frees a table. While a job uses the lane, however long, it is done between two chunks.
 func (l *lane) forget(t *Table) error {
-	e := errand{table: t, done: make(chan error, 1)}
+	done := make(chan error, 1)
 	select {
 	case l.turn <- struct{}{}:
-		defer l.release()
-		err, returned := within(closeTime, func() error { return errors.Join(l.session.api.CtxSetCurrent(l.session.context), l.drop(t)) })
-		if !returned {
-			return errStuck
-		}
-		return err
-	case l.errands <- e:
-		select {
-		case err := <-e.done:
-			return err
-		case <-l.session.hung:
-		}
+		l.session.busy.Add(1) // for longer than the caller's, if the driver does not return
+		go func() {
+			defer l.session.busy.Done()
+			defer l.release()
+			runtime.LockOSThread() // and never unlocked: the context goes with the thread
+			done <- l.forgetHere(t)
+		}()
+	case l.errands <- errand{table: t, done: done}:
 	case <-l.session.hung:
+		return errStuck
 	}
-	return errStuck
+	select {
+	case err := <-done:
+		return err
+	case <-l.session.hung:
+		return errStuck
+	}
+}
+
+// forgetHere is forget for whose turn it is, on a thread of his own.
+func (l *lane) forgetHere(t *Table) error {
+	if err := l.watch(); err != nil {
+		return err
+	}
+	defer l.rest()
+	if err := l.session.api.CtxSetCurrent(l.session.context); err != nil {
+		return err
+	}
+	return l.drop(t)
 }
 
 // oblige runs an errand, if there is one.
 func (l *lane) oblige() error {
 	select {
 	case e := <-l.errands:
-		l.watch()
-		err := l.drop(e.table)
+		err := l.watch()
+		if err == nil {
+			err = l.drop(e.table)
+		}
 		e.done <- err
 		return err
 	default:

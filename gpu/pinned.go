@@ -46,7 +46,7 @@ func (e *Engine) AllocPinned(n int) (*Pinned, error) {
 			return err
 		})
 		if err != nil {
-			err = errors.Join(err, releaseContext(e.api, p.device))
+			err = p.release(err)
 		}
 	}
 	if err != nil {
@@ -69,9 +69,18 @@ func (p *Pinned) Free() (err error) {
 		clear(p.Bytes)
 		memory := p.Bytes
 		p.Bytes = nil
-		err = errors.Join(p.inContext(func() error { return e.api.HostFree(memory) }), releaseContext(e.api, p.device))
+		err = p.release(p.inContext(func() error { return e.api.HostFree(memory) }))
 	})
 	return err
+}
+
+// release gives the context back after a call of the driver, and returns what went wrong in both: not after one that does not return, lest the context is
+// reset, or goes, while that call is in it.
+func (p *Pinned) release(err error) error {
+	if errors.Is(err, errStuck) {
+		return err
+	}
+	return errors.Join(err, releaseContext(p.engine.api, p.device))
 }
 
 // inContext calls fn in the memory's context.

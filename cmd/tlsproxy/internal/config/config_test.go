@@ -484,7 +484,7 @@ limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
 tracing: {endpoint: 'https://otel.example', ca: /t/ca.pem, headers_file: /t/headers, service: edge, ratio: 0.25, trust: [10.0.0.0/8, '::1', '::ffff:192.0.2.1', unix], queue: 28}
-provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
+provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, open_timeout: 22s, check_every: 0, sign: true}}
 `
 	want := `listen:
 - address: :1
@@ -728,6 +728,7 @@ provider:
     capacity: 19
     max_wait: 20ms
     hang: 21s
+    open_timeout: 22s
     check_every: 0
     sign: true
 `

@@ -180,7 +180,7 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
+		Hang: time.Duration(c.GPU.Hang), OpenTimeout: time.Duration(c.GPU.OpenTimeout), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
 		Schemes: gpuSchemes(p.Config)}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices
