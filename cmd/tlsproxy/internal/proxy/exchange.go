@@ -200,7 +200,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	x.tunnel = newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel)
+	x.tunnel = newTunnel(unannounced{c.(halfCloser), x.conn}, rw.Reader, x.tunnelTimeout, x.cancel)
 	return x.tunnel, rw, nil
 }
 
