@@ -22,6 +22,8 @@ const (
 	DefaultHang     = 2 * time.Second
 	DefaultBackoff  = time.Second
 
+	DefaultOpenTimeout = time.Minute
+
 	// maxBackoff bounds the pause before a device is opened again.
 	maxBackoff = time.Minute
 )
@@ -50,12 +52,18 @@ type Config struct {
 	// OneStream has the two halves of exchanges run one after the other instead of side by side, and CopyExchanges has small batches of
 	// ServerExchange copied to the device instead of having their kernels reach for the host's memory, as those of Encaps do: ways to measure by.
 	OneStream, CopyExchanges bool
+	// RingStreams has each of the five chunks of a Job that are under way copied in, computed, copied out and wiped in one stream of its own, instead of
+	// in separate streams for the copies in, the kernels, the copies out and the wiping: a way to measure by.
+	RingStreams bool
 	// Sign has the devices ready for signatures; see Engine.SigningKind.
 	Sign bool
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.
 	MaxWait time.Duration
 	// Hang is how long a batch may run before its device counts as hung; 0 means DefaultHang.
 	Hang time.Duration
+	// OpenTimeout bounds how long a device may take to open, in which the driver compiles kernels, for tens of milliseconds each where it has
+	// not kept them from before; 0 means DefaultOpenTimeout. Open fails then, and a device that is opened again stays closed: the driver is taken to hang.
+	OpenTimeout time.Duration
 	// Backoff is the pause before a device that failed is opened again, doubled with each failure up to a minute (and
 	// never less than it); 0 means DefaultBackoff.
 	Backoff time.Duration
@@ -118,6 +126,7 @@ func (c Config) ready() (Config, error) {
 	}{
 		{"MaxWait", &c.MaxWait, DefaultMaxWait},
 		{"Hang", &c.Hang, DefaultHang},
+		{"OpenTimeout", &c.OpenTimeout, DefaultOpenTimeout},
 		{"Backoff", &c.Backoff, DefaultBackoff},
 	} {
 		if *d.value == 0 {

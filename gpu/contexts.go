@@ -7,10 +7,11 @@ import (
 )
 
 // A contextUse counts who uses a device's primary context, which all of the process shares: engines, and pinned memory handed to callers. A
-// reset takes the context, pinned memory included, from all of them.
+// reset takes the context, pinned memory included, from all of them, and from others in the process that we do not know.
 type contextUse struct {
 	sync.Mutex
-	users int
+	users  int
+	others bool // retained the context before our first user did
 }
 
 var contextUses struct {
@@ -37,6 +38,13 @@ func retainContext(api driver.API, device int) (driver.Context, error) {
 	u := contextOf(device)
 	u.Lock()
 	defer u.Unlock()
+	if u.users == 0 {
+		active, err := api.PrimaryCtxActive(device)
+		if err != nil {
+			return 0, err
+		}
+		u.others = active
+	}
 	ctx, err := api.PrimaryCtxRetain(device)
 	if err == nil {
 		u.users++
@@ -44,7 +52,7 @@ func retainContext(api driver.API, device int) (driver.Context, error) {
 	return ctx, err
 }
 
-// releaseContext gives a context back. The last user tries again if the driver refuses: with him goes all that is in the context.
+// releaseContext gives a context back. The last user tries again if the driver refuses: with him goes all of ours that is in the context.
 func releaseContext(api driver.API, device int) error {
 	u := contextOf(device)
 	u.Lock()
@@ -57,12 +65,13 @@ func releaseContext(api driver.API, device int) error {
 	return err
 }
 
-// resetContext resets the context of a user who is the only one, and gives it back; alone says whether he is.
+// resetContext resets the context of a user who is the only one, and gives it back; alone says whether he is. Who has come into the context after us
+// without this package is not seen.
 func resetContext(api driver.API, device int) (alone bool, err error) {
 	u := contextOf(device)
 	u.Lock()
 	defer u.Unlock()
-	if u.users > 1 {
+	if u.users > 1 || u.others {
 		return false, nil
 	}
 	err = api.PrimaryCtxReset(device)

@@ -15,11 +15,8 @@ import (
 	"github.com/ctrutls/ctrutls/kernels"
 )
 
-// How long the driver may take over what is done once a session.
-const (
-	openTime  = 30 * time.Second // modules are compiled
-	closeTime = 15 * time.Second
-)
+// closeTime is how long the driver may take over what is done once at the end of a session, or of pinned memory.
+var closeTime = 15 * time.Second
 
 // A device is one device for as long as the engine lives. Its keeper, a goroutine, opens it again when it has failed.
 type device struct {
@@ -36,6 +33,8 @@ type device struct {
 	sizes     histogram.Histogram // the same, in rows
 
 	batches, rows, jobRows, late, faults, hangs, resets, reopened atomic.Uint64
+
+	sensing reading // of sensors, the latest one
 
 	mu     sync.Mutex
 	state  State
@@ -248,7 +247,7 @@ func sticky(err error) bool {
 	return errors.As(err, &r) && r.Sticky()
 }
 
-// open opens a session, within a time.
+// open opens a session, within Config.OpenTimeout.
 func (d *device) open() (*session, error) {
 	type opened struct {
 		s   *session
@@ -269,14 +268,15 @@ func (d *device) open() (*session, error) {
 			}
 		}
 	}()
-	t := time.NewTimer(openTime)
+	limit := d.engine.config.OpenTimeout
+	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case r := <-result:
 		return r.s, r.err
 	case <-t.C:
 		close(given)
-		return nil, errStuck
+		return nil, fmt.Errorf("%w: the device did not open within %v; raise OpenTimeout where kernels only take long to compile", errStuck, limit)
 	}
 }
 
@@ -296,7 +296,7 @@ func (d *device) end(s *session) error {
 			return d.free(s, fault)
 		}
 	case <-s.hung:
-		s.awaitWorkers()
+		s.awaitThreads()
 	}
 	s.wipe()
 	alone := false

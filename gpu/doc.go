@@ -45,6 +45,10 @@
 // answered by a reset of the context first; where the device then cannot be opened it stays closed until the process is started again, which is
 // how a card behaves after a fault in a kernel. Engine.Refuse closes a device for good. Engine.Stats says how each device stands.
 //
+// A device's primary context belongs to all of the process, and a reset takes it from everybody. So none is tried, and the device stays closed, where another
+// Engine uses it or pinned memory is in it, and where it was there before any of these: then the program itself uses it, or another library does, such as
+// CUDA's runtime. Whoever takes it up later by such means is not seen; a program that does should retain it before Open.
+//
 // # Signatures
 //
 // Each signing key has a Kind of its own (Engine.SigningKind), and so batches of its own. Its private part is on a device for as long as a batch of its
@@ -52,7 +56,7 @@
 //
 // # Jobs
 //
-// Whoever has millions of rows passes them by Engine.Run, in pinned memory of his own (AllocPinned): chunks of them go through separate streams for
+// Whoever has millions of rows passes them by Engine.Run, in pinned memory of his own (AllocPinned), which any engine of the process takes: chunks of them go through separate streams for
 // the copy in, the kernels and the copy out, on all devices at once. Each device takes chunks as it comes free, and what one that fails has taken
 // the others do again.
 //

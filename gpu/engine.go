@@ -17,11 +17,10 @@ type Engine struct {
 	probes  []probe
 	signing signingKeys
 	devices []*device
-	monitor *driver.Monitor // nil without NVML
+	monitor monitor // nil without NVML
 	closing chan struct{}
 	once    sync.Once
 	keepers sync.WaitGroup
-	pinned  pinnedMemory
 	room    room
 
 	mu     sync.Mutex

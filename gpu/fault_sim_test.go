@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -420,6 +421,39 @@ func TestNoResetOfOthers(t *testing.T) {
 	}
 	crowd(t, other, 2, 1)
 	if st := awaitState(t, other, 0, StateOpen); st.Resets != 1 { // it is alone by now
+		t.Errorf("%+v", st)
+	}
+}
+
+// Nor is one that the program used before, in ways that the engine does not know. Once the program has left it, it is the engine's to reset.
+func TestNoResetOfProgram(t *testing.T) {
+	sim, cfg := simulated(t)
+	api, err := driver.Open(cfg.Library)
+	check(t, err)
+	ctx, err := api.PrimaryCtxRetain(0)
+	check(t, err)
+	e := open(t, cfg)
+	sim.FaultLaunch(0, 0, 1, int(driver.ErrIllegalAddress))
+	crowd(t, e, 2, 1)
+	if st := awaitState(t, e, 0, StateClosed); st.Resets != 0 || !strings.Contains(st.LastError, "others in this process use its context") {
+		t.Errorf("%+v", st)
+	}
+	check(t, e.Close())
+	func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		check(t, api.CtxSetCurrent(ctx)) // it is there still, with the error that the program has to see
+		if _, _, err := api.MemInfo(); !errors.Is(err, driver.ErrIllegalAddress) {
+			t.Errorf("%v, want the kernel's fault", err)
+		}
+		check(t, api.CtxSetCurrent(0))
+	}()
+	check(t, api.PrimaryCtxRelease(0))
+
+	e = open(t, cfg)
+	sim.FaultLaunch(0, 0, 1, int(driver.ErrIllegalAddress))
+	crowd(t, e, 2, 1)
+	if st := awaitState(t, e, 0, StateOpen); st.Resets != 1 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -50,8 +51,14 @@ func (j *Job) check(e *Engine) error {
 	if j.Kind.kem == nil {
 		return fmt.Errorf("gpu: there are no Jobs of %v, only of a KEM's operations", j.Kind)
 	}
+	if !slices.Contains(e.kinds, j.Kind) {
+		return fmt.Errorf("gpu: a Job of another engine's %v; Engine.Kind gives this one's", j.Kind)
+	}
 	if j.Table != nil && j.Table.kind != j.Kind {
 		return fmt.Errorf("gpu: a Job of %v with a Table for %v", j.Kind, j.Table.kind)
+	}
+	if j.Table != nil && j.Table.closed.Load() {
+		return errors.New("gpu: a Job with a Table that is closed")
 	}
 	input, output := j.rowSizes()
 	index := 0
@@ -66,7 +73,7 @@ func (j *Job) check(e *Engine) error {
 		if len(b.bytes) != j.Rows*b.size {
 			return fmt.Errorf("gpu: a Job's %s has %d bytes, want %d for each of %d rows", b.name, len(b.bytes), b.size, j.Rows)
 		}
-		if !e.pinned.holds(b.bytes) {
+		if !isPinned(b.bytes) {
 			return fmt.Errorf("gpu: a Job's %s is not pinned memory; AllocPinned makes some", b.name)
 		}
 	}

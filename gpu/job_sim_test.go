@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -82,8 +83,21 @@ func claimAll(t *testing.T) {
 	t.Cleanup(func() { leastChunk = old })
 }
 
-func TestJob(t *testing.T) {
-	_, cfg := simulated(t)
+// eachWay runs a test with separate streams for a Job's steps, and with one for each ring.
+func eachWay(t *testing.T, test func(t *testing.T, sim *simctl.Sim, cfg Config)) {
+	t.Helper()
+	for name, rings := range map[string]bool{"steps": false, "rings": true} {
+		t.Run(name, func(t *testing.T) {
+			sim, cfg := simulated(t)
+			cfg.RingStreams = rings
+			test(t, sim, cfg)
+		})
+	}
+}
+
+func TestJob(t *testing.T) { eachWay(t, testJob) }
+
+func testJob(t *testing.T, _ *simctl.Sim, cfg Config) {
 	claimAll(t)
 	e, _ := jobs(t, cfg)
 	for _, c := range []struct {
@@ -114,8 +128,9 @@ func TestJob(t *testing.T) {
 }
 
 // Keys in a table, and an index that names one that is not there.
-func TestTable(t *testing.T) {
-	_, cfg := simulated(t)
+func TestTable(t *testing.T) { eachWay(t, testTable) }
+
+func testTable(t *testing.T, _ *simctl.Sim, cfg Config) {
 	claimAll(t)
 	e, _ := jobs(t, cfg)
 	s := scheme(653)
@@ -181,9 +196,43 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A lane whose session has failed makes nothing for a job that was waiting for it.
+func TestJobAfterFault(t *testing.T) {
+	_, cfg := simulated(t)
+	e := open(t, cfg)
+	j, _ := newJob(t, e, Encaps, 3)
+	r := newRun(t.Context(), j, j.Rows)
+	r.remains()
+	s := e.devices[0].session.Load()
+	if !s.enter() {
+		t.Fatal("the session has ended")
+	}
+	s.fail(driver.ErrInvalidValue)
+	s.lane.serve(r)
+	if made := s.lane.streams(); len(made) > 0 || r.pend() != 3 {
+		t.Errorf("%d streams were made", len(made))
+	}
+	s.busy.Done()
+	awaitState(t, e, 0, StateOpen)
+}
+
+// Memory of one engine serves another, and after the first is closed.
+func TestJobPinnedElsewhere(t *testing.T) {
+	_, cfg := simulated(t)
+	first, second := open(t, cfg), open(t, cfg)
+	j, want := newJob(t, first, Encaps, 3)
+	check(t, first.Close())
+	j.Kind = kind(t, second, 653, Encaps)
+	runJob(t, second, j)
+	if n := checkJob(t, j, want); n != 0 {
+		t.Errorf("%d rows are pending", n)
+	}
+}
+
 // Several devices share a job, and take what one of them leaves.
-func TestJobOnDevices(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobOnDevices(t *testing.T) { eachWay(t, testJobOnDevices) }
+
+func testJobOnDevices(t *testing.T, sim *simctl.Sim, cfg Config) {
 	claimAll(t)
 	sim.SetDeviceCount(3)
 	cfg.Backoff = never
@@ -205,12 +254,17 @@ func TestJobOnDevices(t *testing.T) {
 }
 
 // Whatever call fails, rows are right or pending, the device comes back, and nothing is left.
-func TestJobFaults(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobFaults(t *testing.T) { eachWay(t, testJobFaults) }
+
+func testJobFaults(t *testing.T, sim *simctl.Sim, cfg Config) {
 	claimAll(t)
+	step := 3
+	if cfg.RingStreams { // the rest is the same
+		step = 10
+	}
 	for _, call := range []string{"cuCtxSetCurrent", "cuStreamCreate", "cuEventCreate", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemsetD8Async",
 		"cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize", "cuStreamDestroy", "cuEventDestroy", "cuLaunchKernel", "cuModuleGetFunction"} {
-		for site := 0; ; site += 3 {
+		for site := 0; ; site += step {
 			sim.Reset()
 			cfg.Chunk = 2
 			e, err := Open(cfg)
@@ -246,6 +300,60 @@ func TestJobFaults(t *testing.T) {
 	}
 }
 
+// A freedWatch sees whether device memory is wiped when it is freed.
+type freedWatch struct {
+	driver.API
+	mu    sync.Mutex
+	sizes map[driver.DevicePtr]int
+	left  int // times that it was not
+}
+
+func (d *freedWatch) MemAlloc(n int) (driver.DevicePtr, error) {
+	p, err := d.API.MemAlloc(n)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sizes[p] = n
+	return p, err
+}
+
+func (d *freedWatch) MemFree(p driver.DevicePtr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	held := make([]byte, d.sizes[p])
+	if err := errors.Join(d.API.CopyToHost(held, p, 0), d.API.StreamSynchronize(0)); err != nil {
+		return err
+	}
+	if !bytes.Equal(held, make([]byte, len(held))) {
+		d.left++
+	}
+	return d.API.MemFree(p)
+}
+
+// Wherever a plan is broken off, nothing of it is left in the memory that is freed then.
+func TestJobWipedAfterFault(t *testing.T) {
+	for _, op := range []Operation{KeyGen, Encaps, Decaps} {
+		again := true
+		for site := 0; again; site++ {
+			t.Run(fmt.Sprintf("%v/%d", op, site), func(t *testing.T) {
+				sim, cfg := simulated(t)
+				api, err := driver.Open(cfg.Library)
+				check(t, err)
+				d := &freedWatch{API: api, sizes: make(map[driver.DevicePtr]int)}
+				cfg.Driver, cfg.Backoff = d, never
+				e := open(t, cfg)
+				j, _ := newJob(t, e, op, 2)
+				sim.FailCall(0, "cuLaunchKernel", site, 1, int(driver.ErrInvalidValue), false)
+				runJob(t, e, j)
+				check(t, e.Close())
+				if d.left > 0 {
+					t.Errorf("something is left in %d pieces of memory", d.left)
+				}
+				again = sim.LastFault() != ""
+			})
+		}
+	}
+}
+
 // soon is when something hangs that does.
 const soon = 50 * time.Millisecond
 
@@ -266,8 +374,9 @@ func hanging(t *testing.T, sim *simctl.Sim, cfg Config) *Engine {
 }
 
 // A job's device hangs: Run says that the memory is lost, and when the device comes back nobody is called any more.
-func TestJobHangs(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobHangs(t *testing.T) { eachWay(t, testJobHangs) }
+
+func testJobHangs(t *testing.T, sim *simctl.Sim, cfg Config) {
 	cfg.Hang = soon
 	e := hanging(t, sim, cfg)
 	session := e.devices[0].session.Load()
@@ -349,6 +458,61 @@ func TestJobHangsInAlloc(t *testing.T) {
 	}
 }
 
+// A device does not open: the error says what may be done, and what comes of it after all is freed.
+func TestOpenTimeout(t *testing.T) {
+	sim, cfg := simulated(t)
+	api, err := driver.Open(cfg.Library)
+	check(t, err)
+	d := &stuckAlloc{API: api, release: make(chan struct{})}
+	cfg.Driver, cfg.OpenTimeout = d, soon
+	if _, err := Open(cfg); !errors.Is(err, errStuck) || !strings.Contains(err.Error(), "did not open within 50ms; raise OpenTimeout") {
+		t.Errorf("%v, want that the device did not open", err)
+	}
+	close(d.release)
+	eventually(t, func() bool { return !sim.Stats(0).Leaks() }, func() string { return fmt.Sprintf("left behind: %+v", sim.Stats(0)) })
+}
+
+// A stuckFree does not return from HostFree of one byte.
+type stuckFree struct {
+	driver.API
+	release chan struct{}
+	done    chan error
+}
+
+func (d *stuckFree) HostFree(b []byte) error {
+	if len(b) > 1 {
+		return d.API.HostFree(b)
+	}
+	<-d.release
+	err := d.API.HostFree(b)
+	d.done <- err
+	return err
+}
+
+// The driver hangs in freeing pinned memory: while it may still be there, its context is not reset.
+func TestFreeHangs(t *testing.T) {
+	sim, cfg := simulated(t)
+	api, err := driver.Open(cfg.Library)
+	check(t, err)
+	d := &stuckFree{API: api, release: make(chan struct{}), done: make(chan error, 1)}
+	cfg.Driver = d
+	e := hanging(t, sim, cfg)
+	p, err := e.AllocPinned(1)
+	check(t, err)
+	was := closeTime
+	closeTime = soon
+	if err := p.Free(); !errors.Is(err, errStuck) {
+		t.Errorf("%v, want that the driver is stuck", err)
+	}
+	closeTime = was
+	e.devices[0].session.Load().fail(driver.ErrIllegalAddress)
+	if st := awaitState(t, e, 0, StateClosed); st.Resets != 0 {
+		t.Errorf("%+v", st)
+	}
+	close(d.release)
+	check(t, <-d.done)
+}
+
 // withTable gives a job a table of one public key.
 func withTable(t *testing.T, e *Engine, j *Job) {
 	t.Helper()
@@ -361,8 +525,9 @@ func withTable(t *testing.T, e *Engine, j *Job) {
 }
 
 // The device hangs while a table is brought to it.
-func TestTableUploadHangs(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestTableUploadHangs(t *testing.T) { eachWay(t, testTableUploadHangs) }
+
+func testTableUploadHangs(t *testing.T, sim *simctl.Sim, cfg Config) {
 	cfg.Hang = soon
 	e := hanging(t, sim, cfg)
 	j, _ := newJob(t, e, Encaps, 3)
@@ -372,8 +537,9 @@ func TestTableUploadHangs(t *testing.T) {
 }
 
 // A worker's batch hangs: a job whose memory its device has is given up with it, though nothing of the job has had its time.
-func TestJobHangsWithWorker(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobHangsWithWorker(t *testing.T) { eachWay(t, testJobHangsWithWorker) }
+
+func testJobHangsWithWorker(t *testing.T, sim *simctl.Sim, cfg Config) {
 	e := hanging(t, sim, cfg)
 	session := e.devices[0].session.Load()
 	j, _ := newJob(t, e, Encaps, 3)
@@ -385,9 +551,9 @@ func TestJobHangsWithWorker(t *testing.T) {
 	if err := <-lost; !errors.Is(err, ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}
-	awaitState(t, e, 0, StateClosed)
 	sim.Hold(0, false)
 	session.busy.Wait()
+	awaitState(t, e, 0, StateClosed)
 }
 
 // until waits for what is bound to happen.
@@ -405,8 +571,9 @@ func inHands(l *lane) bool {
 }
 
 // A context that ends lets go of a job that waits for its turn.
-func TestJobCancelWaiting(t *testing.T) {
-	sim, cfg := simulated(t)
+func TestJobCancelWaiting(t *testing.T) { eachWay(t, testJobCancelWaiting) }
+
+func testJobCancelWaiting(t *testing.T, sim *simctl.Sim, cfg Config) {
 	e := open(t, cfg)
 	first, want := newJob(t, e, Encaps, 3)
 	second, _ := newJob(t, e, Encaps, 3)
@@ -440,7 +607,6 @@ func TestTableCloseMeanwhile(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	check(t, session.api.CtxSetCurrent(session.context))
-	l.watchdog.Stop()
 	closed := make(chan error, 1)
 	go func() { closed <- j.Table.Close() }()
 	until(func() bool {
@@ -449,6 +615,7 @@ func TestTableCloseMeanwhile(t *testing.T) {
 	})
 	check(t, <-closed)
 	check(t, session.api.CtxSetCurrent(0))
+	l.rest()
 	l.release()
 	if len(l.tables) != 0 {
 		t.Errorf("%d tables are left", len(l.tables))
@@ -474,12 +641,13 @@ func TestJobCancel(t *testing.T) {
 
 func TestJobRefused(t *testing.T) {
 	_, cfg := simulated(t)
-	e := open(t, cfg)
+	e, other := open(t, cfg), open(t, cfg)
 	for name, change := range map[string]func(*Job){
 		"row at least":                  func(j *Job) { j.Rows = 0 },
 		"Input has":                     func(j *Job) { j.Input = j.Input[1:] },
 		"Status has":                    func(j *Job) { j.Status = nil },
 		"Index has":                     func(j *Job) { j.Index = j.Status },
+		"another engine's":              func(j *Job) { j.Kind = kind(t, other, 653, Encaps) },
 		"Output is not pinned":          func(j *Job) { j.Output = make([]byte, len(j.Output)) },
 		"Input is not pinned memory; A": func(j *Job) { j.Input = bytes.Clone(j.Input) },
 	} {
@@ -488,6 +656,12 @@ func TestJobRefused(t *testing.T) {
 		if _, err := e.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want an error about %s", err, name)
 		}
+	}
+	j, _ := newJob(t, e, Encaps, 2)
+	withTable(t, e, j)
+	check(t, j.Table.Close())
+	if _, err := e.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "Table that is closed") {
+		t.Errorf("%v, want an error about the Table", err)
 	}
 	if _, err := e.AllocPinned(0); err == nil {
 		t.Error("no bytes were allocated")

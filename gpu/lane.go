@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
@@ -22,21 +21,24 @@ const (
 
 const indexSize = 4 // bytes of an entry of a Job's Index
 
-// A lane runs Jobs on a device, one at a time: a stream copies in, others compute, one copies out, and events pass the chunks on. Its memory is made
-// by the first job.
+// A lane runs Jobs on a device, one at a time: a stream copies in, others compute, one copies out, and events pass the chunks on; with
+// Config.RingStreams each ring has one stream for all of that. Its memory is made by the first job.
 type lane struct {
 	launcher
 	turn     chan struct{} // has room for the token of who uses the lane
 	errands  chan errand   // for who uses the lane, from those who do not wait until he is done
-	in, out  driver.Stream
+	in, out  driver.Stream // in is the tables' too
 	wipe     driver.Stream // where memory is wiped, out of the copies' way
 	computes [laneComputes]driver.Stream
 	rings    [laneRings]ring
 	tables   map[*Table]driver.DevicePtr
 
+	gate     sync.Mutex
+	driving  bool // a thread is in the driver for the lane, or about to call it
+	deadline time.Time
 	watchdog *time.Timer
-	deadline atomic.Int64 // in nanoseconds since the lane was made; 0 while nothing is waited for
-	made     time.Time
+	gone     chan struct{} // closed when that thread has come back to a session that hangs, or its watchdog has given it up
+	once     sync.Once     // closes it
 
 	mu      sync.Mutex
 	serving *run // that the lane works for: who sets it to nil, the lane or Run that gives up, ends that
@@ -51,10 +53,22 @@ type errand struct {
 // A ring is memory for a chunk, used over and over.
 type ring struct {
 	plan                   kernels.Plan
+	stream                 driver.Stream // with Config.RingStreams
 	memory, scratch, index block
 	copied, computed       driver.Event
 	taken, free            driver.Event // the results are with the host; and wiped
 	first, rows            int          // of the chunk under way; no rows if there is none; changed by lane.working only
+}
+
+// A path is the streams that a chunk passes through.
+type path struct{ in, compute, out, wipe driver.Stream }
+
+// path returns the streams for chunk i, which is to use a ring.
+func (l *lane) path(i int, g *ring) path {
+	if g.stream != 0 {
+		return path{g.stream, g.stream, g.stream, g.stream}
+	}
+	return path{l.in, l.computes[i%laneComputes], l.out, l.wipe}
 }
 
 // A block is device memory that grows.
@@ -64,7 +78,7 @@ type block struct {
 }
 
 func newLane(s *session) *lane {
-	return &lane{launcher: newLauncher(s), turn: make(chan struct{}, 1), errands: make(chan errand), tables: make(map[*Table]driver.DevicePtr), made: time.Now()}
+	return &lane{launcher: newLauncher(s), turn: make(chan struct{}, 1), errands: make(chan errand), tables: make(map[*Table]driver.DevicePtr), gone: make(chan struct{})}
 }
 
 // acquire waits until nobody uses the lane; it reports false if that will not be, or ctx ends before.
@@ -80,11 +94,12 @@ func (l *lane) acquire(ctx context.Context) bool {
 
 func (l *lane) release() { <-l.turn }
 
-// begin has the lane work for a run, unless the session hangs: Run waits for no lane then that does not work for it yet.
+// begin has the lane work for a run, unless the session has ended: with the lane's streams half made, perhaps, or in a hang, when Run waits for no
+// lane that does not work for it yet.
 func (l *lane) begin(r *run) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.session.isHung() {
+	if l.session.isStopping() {
 		return false
 	}
 	l.serving = r
@@ -135,12 +150,7 @@ func (l *lane) serve(r *run) {
 	}
 	defer l.working(r, func() { l.serving = nil })
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	if l.watchdog == nil {
-		l.watchdog = time.AfterFunc(someday, l.bark)
-	}
-	defer l.watchdog.Stop()
-	l.watch()
-	defer l.deadline.Store(0)
+	defer l.rest()
 	if err := l.run(r); err != nil {
 		l.session.fail(err)
 		l.abandon(r)
@@ -148,6 +158,9 @@ func (l *lane) serve(r *run) {
 }
 
 func (l *lane) run(r *run) error {
+	if err := l.watch(); err != nil {
+		return err
+	}
 	if err := l.prepare(); err != nil {
 		return err
 	}
@@ -166,8 +179,10 @@ func (l *lane) run(r *run) error {
 		if n == 0 {
 			break
 		}
-		l.watch()
-		if err := l.enqueue(r, g, first, n, l.computes[i%laneComputes]); err != nil {
+		if err := l.watch(); err != nil {
+			return err
+		}
+		if err := l.enqueue(r, g, first, n, l.path(i, g)); err != nil {
 			return err
 		}
 	}
@@ -180,7 +195,7 @@ func (l *lane) run(r *run) error {
 
 // next claims rows, which are ready to be read then; n is 0 when there are none for this lane.
 func (l *lane) next(r *run) (first, n int, err error) {
-	l.deadline.Store(0)
+	l.rest()
 	if l.session.isStopping() {
 		return 0, 0, nil
 	}
@@ -197,11 +212,13 @@ func (l *lane) await(r *run, g *ring) error {
 	if g.rows == 0 {
 		return nil
 	}
-	l.watch()
+	if err := l.watch(); err != nil {
+		return err
+	}
 	if err := l.session.api.EventSynchronize(g.free); err != nil {
 		return err
 	}
-	l.deadline.Store(0)
+	l.rest()
 	return l.working(r, func() {
 		first, n := g.first, g.rows
 		g.rows = 0
@@ -215,11 +232,10 @@ func (l *lane) await(r *run, g *ring) error {
 
 // abandon forgets the chunks that are under way when the lane fails, once the device does not touch them any more.
 func (l *lane) abandon(r *run) {
-	if l.working(r, func() {}) != nil {
+	if l.working(r, func() {}) != nil || l.watch() != nil {
 		return // the session is being taken apart meanwhile
 	}
 	api := l.session.api
-	l.watch()
 	for _, stream := range l.streams() {
 		_ = api.StreamSynchronize(stream) // an error says that it does nothing any more
 	}
@@ -230,23 +246,64 @@ func (l *lane) abandon(r *run) {
 	})
 }
 
-func (l *lane) watch() {
+// watch says that the calling thread is about to call the driver, for which it has Config.Hang. It fails where the session hangs: the driver may be
+// reset then.
+func (l *lane) watch() error {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	if l.session.isHung() {
+		return errHang
+	}
 	hang := l.session.device.engine.config.Hang
-	l.deadline.Store(int64(time.Since(l.made) + hang))
-	l.watchdog.Reset(hang)
+	l.driving, l.deadline = true, time.Now().Add(hang)
+	if l.watchdog == nil {
+		l.watchdog = time.AfterFunc(hang, l.bark)
+	} else {
+		l.watchdog.Reset(hang)
+	}
+	return nil
 }
+
+// rest says that the thread has come back from the driver.
+func (l *lane) rest() {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	if !l.driving {
+		return
+	}
+	l.driving = false
+	l.watchdog.Stop()
+	if l.session.isHung() {
+		l.leave()
+	}
+}
+
+// leave says that nobody need wait for the thread.
+func (l *lane) leave() { l.once.Do(func() { close(l.gone) }) }
 
 // bark is the watchdog's: what is waited for has had its time.
 func (l *lane) bark() {
-	d := l.deadline.Load()
-	if d == 0 || int64(time.Since(l.made)) < d {
-		return
+	l.gate.Lock()
+	late := l.driving && !time.Now().Before(l.deadline)
+	l.gate.Unlock()
+	if late {
+		l.session.hang()
+		l.leave()
 	}
-	l.session.hang()
 }
 
-// enqueue puts a chunk into the streams.
-func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) error {
+// awaitGone returns when no thread is in the driver for the lane, or the one that is hangs as well. The session hangs, so that none follows.
+func (l *lane) awaitGone() {
+	l.gate.Lock()
+	driving := l.driving
+	l.gate.Unlock()
+	if driving {
+		<-l.gone
+	}
+}
+
+// enqueue puts a chunk into its streams.
+func (l *lane) enqueue(r *run, g *ring, first, n int, p path) error {
 	s, k := l.session, r.Kind
 	options := kernels.Options{}
 	var table driver.DevicePtr
@@ -274,36 +331,45 @@ func (l *lane) enqueue(r *run, g *ring, first, n int, compute driver.Stream) err
 	if err := l.working(r, func() { g.first, g.rows = first, n }); err != nil {
 		return err
 	}
-	if err := s.api.CopyToDevice(at[kernels.Input], r.Input[first*input:(first+n)*input], l.in); err != nil {
+	if err := s.api.CopyToDevice(at[kernels.Input], r.Input[first*input:(first+n)*input], p.in); err != nil {
 		return err
 	}
 	if len(r.Index) > 0 {
-		if err := s.api.CopyToDevice(at[kernels.Index], r.Index[first*indexSize:(first+n)*indexSize], l.in); err != nil {
+		if err := s.api.CopyToDevice(at[kernels.Index], r.Index[first*indexSize:(first+n)*indexSize], p.in); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(s.api.EventRecord(g.copied, l.in), s.api.StreamWaitEvent(compute, g.copied)); err != nil {
+	if err := l.pass(g.copied, p.in, p.compute); err != nil {
 		return err
 	}
-	if err := l.launch(g.plan.Launches, &at, compute); err != nil {
+	if err := l.launch(g.plan.Launches, &at, p.compute); err != nil {
 		return err
 	}
-	if err := errors.Join(s.api.EventRecord(g.computed, compute), s.api.StreamWaitEvent(l.out, g.computed)); err != nil {
+	if err := l.pass(g.computed, p.compute, p.out); err != nil {
 		return err
 	}
-	if err := s.api.CopyToHost(r.Output[first*output:(first+n)*output], at[kernels.Output], l.out); err != nil {
+	if err := s.api.CopyToHost(r.Output[first*output:(first+n)*output], at[kernels.Output], p.out); err != nil {
 		return err
 	}
-	if err := s.api.CopyToHost(r.Status[first*statusSize:(first+n)*statusSize], at[kernels.Status], l.out); err != nil {
+	if err := s.api.CopyToHost(r.Status[first*statusSize:(first+n)*statusSize], at[kernels.Status], p.out); err != nil {
 		return err
 	}
-	if err := errors.Join(s.api.EventRecord(g.taken, l.out), s.api.StreamWaitEvent(l.wipe, g.taken)); err != nil {
+	if err := l.pass(g.taken, p.out, p.wipe); err != nil {
 		return err
 	}
-	if err := s.api.MemsetAsync(g.memory.at, 0, size, l.wipe); err != nil {
+	if err := s.api.MemsetAsync(g.memory.at, 0, size, p.wipe); err != nil {
 		return err
 	}
-	return s.api.EventRecord(g.free, l.wipe)
+	return s.api.EventRecord(g.free, p.wipe)
+}
+
+// pass has a chunk go on in a stream when it is done with another.
+func (l *lane) pass(done driver.Event, from, to driver.Stream) error {
+	if from == to {
+		return nil
+	}
+	api := l.session.api
+	return errors.Join(api.EventRecord(done, from), api.StreamWaitEvent(to, done))
 }
 
 // grow makes a block n bytes at least. Its ring is at rest.
@@ -345,32 +411,48 @@ func (l *lane) table(r *run) (driver.DevicePtr, error) {
 
 // forget wipes and frees a table. While a job uses the lane, however long, it is done between two chunks.
 func (l *lane) forget(t *Table) error {
-	e := errand{table: t, done: make(chan error, 1)}
+	done := make(chan error, 1)
 	select {
 	case l.turn <- struct{}{}:
-		defer l.release()
-		err, returned := within(closeTime, func() error { return errors.Join(l.session.api.CtxSetCurrent(l.session.context), l.drop(t)) })
-		if !returned {
-			return errStuck
-		}
-		return err
-	case l.errands <- e:
-		select {
-		case err := <-e.done:
-			return err
-		case <-l.session.hung:
-		}
+		l.session.busy.Add(1) // for longer than the caller's, if the driver does not return
+		go func() {
+			defer l.session.busy.Done()
+			defer l.release()
+			runtime.LockOSThread() // and never unlocked: the context goes with the thread
+			done <- l.forgetHere(t)
+		}()
+	case l.errands <- errand{table: t, done: done}:
 	case <-l.session.hung:
+		return errStuck
 	}
-	return errStuck
+	select {
+	case err := <-done:
+		return err
+	case <-l.session.hung:
+		return errStuck
+	}
+}
+
+// forgetHere is forget for whose turn it is, on a thread of his own.
+func (l *lane) forgetHere(t *Table) error {
+	if err := l.watch(); err != nil {
+		return err
+	}
+	defer l.rest()
+	if err := l.session.api.CtxSetCurrent(l.session.context); err != nil {
+		return err
+	}
+	return l.drop(t)
 }
 
 // oblige runs an errand, if there is one.
 func (l *lane) oblige() error {
 	select {
 	case e := <-l.errands:
-		l.watch()
-		err := l.drop(e.table)
+		err := l.watch()
+		if err == nil {
+			err = l.drop(e.table)
+		}
 		e.done <- err
 		return err
 	default:
@@ -389,21 +471,37 @@ func (l *lane) drop(t *Table) error {
 	return errors.Join(api.MemsetAsync(p, 0, t.size, l.in), api.StreamSynchronize(l.in), api.MemFree(p))
 }
 
+// streams returns those that there are.
 func (l *lane) streams() []driver.Stream {
-	return slices.DeleteFunc(append([]driver.Stream{l.in, l.out, l.wipe}, l.computes[:]...), func(s driver.Stream) bool { return s == 0 })
+	all := append([]driver.Stream{l.in, l.out, l.wipe}, l.computes[:]...)
+	for i := range l.rings {
+		all = append(all, l.rings[i].stream)
+	}
+	return slices.DeleteFunc(all, func(s driver.Stream) bool { return s == 0 })
+}
+
+// wanted returns where the streams go that the lane needs.
+func (l *lane) wanted() []*driver.Stream {
+	all := []*driver.Stream{&l.in}
+	if l.session.device.engine.config.RingStreams {
+		for i := range l.rings {
+			all = append(all, &l.rings[i].stream)
+		}
+		return all
+	}
+	for i := range l.computes {
+		all = append(all, &l.computes[i])
+	}
+	return append(all, &l.out, &l.wipe)
 }
 
 // prepare makes the context current and, the first time, the streams and events.
 func (l *lane) prepare() (err error) {
 	api := l.session.api
-	if err := api.CtxSetCurrent(l.session.context); err != nil || l.wipe != 0 {
+	if err := api.CtxSetCurrent(l.session.context); err != nil || l.in != 0 {
 		return err
 	}
-	streams := []*driver.Stream{&l.in}
-	for i := range l.computes {
-		streams = append(streams, &l.computes[i])
-	}
-	for _, stream := range append(streams, &l.out, &l.wipe) {
+	for _, stream := range l.wanted() {
 		if *stream, err = api.StreamCreate(0); err != nil {
 			return err
 		}
@@ -436,6 +534,7 @@ func (l *lane) free() error {
 	}
 	for i := range l.rings {
 		wipe(l.rings[i].memory.at, l.rings[i].memory.size)
+		wipe(l.rings[i].scratch.at, l.rings[i].scratch.size) // which a plan that was broken off has left as it was
 	}
 	for t, p := range l.tables {
 		wipe(p, t.size)

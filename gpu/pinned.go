@@ -20,14 +20,14 @@ type Pinned struct {
 	Bytes []byte
 }
 
-// pinnedMemory is what an engine has handed out.
-type pinnedMemory struct {
+// pinnedMemory is what engines have handed out. Page-locked memory belongs to the process, and may outlive the engine that it is from.
+var pinnedMemory = struct {
 	sync.Mutex
 	of map[*Pinned]struct{}
-}
+}{of: make(map[*Pinned]struct{})}
 
-// AllocPinned returns n > 0 bytes of pinned memory, zeroed. It is freed by Free, which may come after Close, and not otherwise; while there is any, a
-// device that fails in a way that calls for a reset stays closed instead, since a reset would take the memory away.
+// AllocPinned returns n > 0 bytes of pinned memory, zeroed, for Jobs of any engine of the process. It is freed by Free, which may come after Close, and
+// not otherwise; while there is any, a device that fails in a way that calls for a reset stays closed instead, since a reset would take the memory away.
 func (e *Engine) AllocPinned(n int) (*Pinned, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("gpu: %d bytes of pinned memory; ask for one at least", n)
@@ -46,19 +46,16 @@ func (e *Engine) AllocPinned(n int) (*Pinned, error) {
 			return err
 		})
 		if err != nil {
-			err = errors.Join(err, releaseContext(e.api, p.device))
+			err = p.release(err)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gpu: %d bytes of pinned memory: %w", n, err)
 	}
 	clear(p.Bytes)
-	e.pinned.Lock()
-	defer e.pinned.Unlock()
-	if e.pinned.of == nil {
-		e.pinned.of = make(map[*Pinned]struct{})
-	}
-	e.pinned.of[p] = struct{}{}
+	pinnedMemory.Lock()
+	defer pinnedMemory.Unlock()
+	pinnedMemory.of[p] = struct{}{}
 	return p, nil
 }
 
@@ -66,15 +63,24 @@ func (e *Engine) AllocPinned(n int) (*Pinned, error) {
 func (p *Pinned) Free() (err error) {
 	p.once.Do(func() {
 		e := p.engine
-		e.pinned.Lock()
-		delete(e.pinned.of, p)
-		e.pinned.Unlock()
+		pinnedMemory.Lock()
+		delete(pinnedMemory.of, p)
+		pinnedMemory.Unlock()
 		clear(p.Bytes)
 		memory := p.Bytes
 		p.Bytes = nil
-		err = errors.Join(p.inContext(func() error { return e.api.HostFree(memory) }), releaseContext(e.api, p.device))
+		err = p.release(p.inContext(func() error { return e.api.HostFree(memory) }))
 	})
 	return err
+}
+
+// release gives the context back after a call of the driver, and returns what went wrong in both: not after one that does not return, lest the context is
+// reset, or goes, while that call is in it.
+func (p *Pinned) release(err error) error {
+	if errors.Is(err, errStuck) {
+		return err
+	}
+	return errors.Join(err, releaseContext(p.engine.api, p.device))
 }
 
 // inContext calls fn in the memory's context.
@@ -91,15 +97,15 @@ func (p *Pinned) inContext(fn func() error) error {
 	return err
 }
 
-// holds says whether memory lies within what AllocPinned returned.
-func (m *pinnedMemory) holds(b []byte) bool {
+// isPinned says whether memory lies within what AllocPinned returned.
+func isPinned(b []byte) bool {
 	if len(b) == 0 {
 		return true
 	}
-	m.Lock()
-	defer m.Unlock()
+	pinnedMemory.Lock()
+	defer pinnedMemory.Unlock()
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	for p := range m.of {
+	for p := range pinnedMemory.of {
 		base := uintptr(unsafe.Pointer(unsafe.SliceData(p.Bytes)))
 		if start >= base && start-base+uintptr(len(b)) <= uintptr(len(p.Bytes)) {
 			return true

@@ -4,6 +4,8 @@ package gpu
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,42 +69,62 @@ func TestLateReturnAfterReset(t *testing.T) {
 	awaitState(t, e, 0, StateOpen)
 }
 
-// slowEvent takes its time over an event, and sees whether the context is reset meanwhile.
-type slowEvent struct {
+// slowCalls takes its time over a call, of EventSynchronize or MemFree, and sees whether the context is reset meanwhile.
+type slowCalls struct {
 	driver.API
-	armed   atomic.Bool
+	slow    atomic.Uintptr // the event, or the memory; anyEvent for any event
 	entered chan struct{}
 	reset   chan struct{}
 	early   atomic.Bool
 }
 
-func (d *slowEvent) EventSynchronize(e driver.Event) error {
-	if d.armed.CompareAndSwap(true, false) {
-		close(d.entered)
-		select {
-		case <-d.reset:
-			d.early.Store(true)
-		case <-time.After(50 * time.Millisecond): // never too short: no reset may come however long it takes
-		}
+const anyEvent = ^uintptr(0)
+
+func (d *slowCalls) take() {
+	close(d.entered)
+	select {
+	case <-d.reset:
+		d.early.Store(true)
+	case <-time.After(50 * time.Millisecond): // never too short: no reset may come however long it takes
+	}
+}
+
+func (d *slowCalls) EventSynchronize(e driver.Event) error {
+	if d.slow.CompareAndSwap(anyEvent, 0) || d.slow.CompareAndSwap(uintptr(e), 0) {
+		d.take()
 	}
 	return d.API.EventSynchronize(e)
 }
 
-func (d *slowEvent) PrimaryCtxReset(device int) error {
+func (d *slowCalls) MemFree(p driver.DevicePtr) error {
+	if d.slow.CompareAndSwap(uintptr(p), 0) {
+		d.take()
+	}
+	return d.API.MemFree(p)
+}
+
+func (d *slowCalls) PrimaryCtxReset(device int) error {
 	close(d.reset)
 	return d.API.PrimaryCtxReset(device)
+}
+
+// slowly returns a driver that is slow.
+func slowly(t *testing.T, cfg *Config) *slowCalls {
+	t.Helper()
+	api, err := driver.Open(cfg.Library)
+	check(t, err)
+	d := &slowCalls{API: api, entered: make(chan struct{}), reset: make(chan struct{})}
+	cfg.Driver = d
+	return d
 }
 
 // The reset that ends a hang waits for a worker that does not hang, although the callers of its batch have given up.
 func TestResetWaitsForOthers(t *testing.T) {
 	_, cfg := simulated(t)
-	api, err := driver.Open(cfg.Library)
-	check(t, err)
-	d := &slowEvent{API: api, entered: make(chan struct{}), reset: make(chan struct{})}
-	cfg.Driver = d
+	d := slowly(t, &cfg)
 	e := open(t, cfg)
 	s := e.devices[0].session.Load()
-	d.armed.Store(true)
+	d.slow.Store(anyEvent)
 	input, _ := newGenerator().row(t, 653, Encaps)
 	ticket := reserve(t, e, kind(t, e, 653, Encaps), input)
 	<-d.entered
@@ -112,6 +134,70 @@ func TestResetWaitsForOthers(t *testing.T) {
 	if st := awaitState(t, e, 0, StateOpen); st.Resets != 1 || d.early.Load() {
 		t.Errorf("%+v; reset while a worker was in the driver: %v", st, d.early.Load())
 	}
+}
+
+// So it does for a Job's thread that does not hang. The job's memory is in another device's context, which does not keep this one's from being reset.
+func TestResetWaitsForJob(t *testing.T) {
+	sim, cfg := simulated(t)
+	claimAll(t)
+	sim.SetDeviceCount(2)
+	cfg.Chunk = 4
+	d := slowly(t, &cfg)
+	e := open(t, cfg)
+	j, want := newJob(t, e, Encaps, 50)
+	s := e.devices[1].session.Load()
+	check(t, s.lane.inContext(func() error { return s.lane.prepare() }))
+	d.slow.Store(uintptr(s.lane.rings[0].free))
+	lost := make(chan error, 1)
+	go func() { _, err := e.Run(t.Context(), j); lost <- err }()
+	<-d.entered
+	s.hang() // as a worker's watchdog does
+	if err := <-lost; err != ErrLost {
+		t.Errorf("%v, want ErrLost", err)
+	}
+	if st := awaitState(t, e, 1, StateOpen); st.Resets != 1 || d.early.Load() {
+		t.Errorf("%+v; reset while the lane was in the driver: %v", st, d.early.Load())
+	}
+	if runJob(t, e, j); checkJob(t, j, want) != 0 {
+		t.Error("rows are pending")
+	}
+}
+
+// And for whoever closes a Table.
+func TestResetWaitsForTable(t *testing.T) {
+	_, cfg := simulated(t)
+	d := slowly(t, &cfg)
+	e := open(t, cfg)
+	s := e.devices[0].session.Load()
+	table, err := e.NewTable(kind(t, e, 653, Encaps), make([]byte, scheme(653).PublicKeySize()))
+	check(t, err)
+	check(t, s.lane.inContext(func() error {
+		r := newRun(t.Context(), &Job{Kind: table.kind, Rows: 1, Table: table}, 1)
+		if !s.lane.begin(r) {
+			t.Error("the session has ended")
+		}
+		_, err := s.lane.table(r)
+		return errors.Join(err, s.lane.working(r, func() { s.lane.serving = nil }))
+	}))
+	d.slow.Store(uintptr(s.lane.tables[table]))
+	closed := make(chan error, 1)
+	go func() { closed <- table.Close() }()
+	<-d.entered
+	s.hang()
+	if err := <-closed; !errors.Is(err, errStuck) {
+		t.Errorf("%v, want that the driver is stuck", err)
+	}
+	if st := awaitState(t, e, 0, StateOpen); st.Resets != 1 || d.early.Load() {
+		t.Errorf("%+v; reset while the table was freed: %v", st, d.early.Load())
+	}
+}
+
+// inContext calls fn in the session's context.
+func (l *lane) inContext(fn func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	api := l.session.api
+	return errors.Join(api.CtxSetCurrent(l.session.context), fn(), api.CtxSetCurrent(0))
 }
 
 // A session is vacated, and may be freed, only when the buffers of those who left are cleared.

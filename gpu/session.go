@@ -323,11 +323,13 @@ func (s *session) hang() {
 	}
 }
 
-// awaitWorkers returns when every worker is through with its last batch or has hung as well. Callers' patience may be over long before that.
-func (s *session) awaitWorkers() {
+// awaitThreads returns when every worker is through with its last batch, and the lane with its call of the driver, or has hung as well: nobody calls the
+// driver any more who could return from it. Callers' patience may be over long before that.
+func (s *session) awaitThreads() {
 	for _, w := range s.workers {
 		<-w.gone
 	}
+	s.lane.awaitGone()
 }
 
 // enter counts in a user of the driver outside the workers, who counts himself out by busy.Done; it reports false when the session stops.
@@ -347,14 +349,7 @@ func (s *session) isStopping() bool {
 	return s.stopping
 }
 
-func (s *session) isHung() bool {
-	select {
-	case <-s.hung:
-		return true
-	default:
-		return false
-	}
-}
+func (s *session) isHung() bool { return isClosed(s.hung) }
 
 // openSession opens the device for cfg. It is called on a locked thread, which it leaves without a context.
 func openSession(d *device) (s *session, err error) {

@@ -56,6 +56,9 @@ type GPU struct {
 	MaxWait time.Duration
 	// Hang is how long a batch may run until its GPU is reset. 0 means 2 s.
 	Hang time.Duration
+	// OpenTimeout is how long a GPU may take to open, the driver's compilation of
+	// kernels included. 0 means 1 min.
+	OpenTimeout time.Duration
 	// Backoff is the pause before a GPU that failed is opened again; it doubles
 	// with each failure, up to a minute. 0 means 1 s.
 	Backoff time.Duration

@@ -61,7 +61,7 @@ func openGPU(cfg GPU, log *slog.Logger, cpu *cpuEngine) (offload, error) {
 		e.every = uint64(cfg.CheckEvery)
 	}
 	c := gpu.Config{Library: cfg.Library, Devices: cfg.Devices, Workers: cfg.Workers, Capacity: cfg.Capacity, Buffers: cfg.Buffers, Chunk: cfg.Chunk,
-		MaxWait: cfg.MaxWait, Hang: cfg.Hang, Backoff: cfg.Backoff, Logger: log}
+		MaxWait: cfg.MaxWait, Hang: cfg.Hang, OpenTimeout: cfg.OpenTimeout, Backoff: cfg.Backoff, Logger: log}
 	for _, s := range cfg.Schemes {
 		n, err := degree(s)
 		if err != nil {

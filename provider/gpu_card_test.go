@@ -146,44 +146,6 @@ func BenchmarkCardIdle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkCardMemory reports how the process has grown over a long load.
-func BenchmarkCardMemory(b *testing.B) {
-	cfg := cardConfig(b)
-	p, err := Open(cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer p.Close()
-	load := func(d time.Duration) int {
-		old := *cardTime
-		*cardTime = d
-		defer func() { *cardTime = old }()
-		measureLoad(b, p, cardSchemes(cfg), 256)
-		runtime.GC()
-		return resident(b)
-	}
-	for range b.N {
-		before := load(*cardSoak / 3)
-		after := load(*cardSoak)
-		b.ReportMetric(float64(before)/1e6, "MB-before")
-		b.ReportMetric(float64(after)/1e6, "MB-after")
-	}
-	b.ReportMetric(0, "ns/op")
-}
-
-// resident returns the bytes of this process that are in memory.
-func resident(b *testing.B) int {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var size, pages int
-	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
-		b.Fatal(err)
-	}
-	return pages * os.Getpagesize()
-}
-
 // BenchmarkCardBulk reports the rate of RunBulk beside that of the same kernels,
 // and of the same copies, driven without an engine in the same run.
 func BenchmarkCardBulk(b *testing.B) {

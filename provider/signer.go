@@ -98,21 +98,32 @@ func (s *Signer) Public() crypto.PublicKey { return &s.key.private.PublicKey }
 // crypto/rand. A GPU's signature is checked by the GPU before it is used, and any
 // fault of its is made good by the CPU.
 func (s *Signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	return s.sign(random, digest, opts, nil)
+}
+
+// SignTimed is Sign, and also says where the time went, if a GPU was meant to sign.
+func (s *Signer) SignTimed(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, Timing, error) {
+	var timing Timing
+	signature, err := s.sign(random, digest, opts, &timing)
+	return signature, timing, err
+}
+
+func (s *Signer) sign(random io.Reader, digest []byte, opts crypto.SignerOpts, timing *Timing) ([]byte, error) {
 	if random == nil || len(digest) != digestSize || !s.p.begin() {
 		return s.key.private.Sign(random, digest, opts)
 	}
 	defer s.p.end()
-	return s.p.sign(s.key, digest)
+	return s.p.sign(s.key, digest, timing)
 }
 
-// sign serves one signature. It has no context: a device's patience is bounded,
-// and the CPU is quick.
-func (p *Provider) sign(key *signingKey, digest []byte) ([]byte, error) {
+// sign serves one signature, and notes its Timing unless that is nil. It has no context:
+// a device's patience is bounded, and the CPU is quick.
+func (p *Provider) sign(key *signingKey, digest []byte, timing *Timing) ([]byte, error) {
 	s := signings.Get().(*signing)
 	defer s.recycle()
 	rand.Read(s.extra[:])
 	r := &s.batch[0]
-	*r = request{op: opSign, key: key, peer: digest, own: s.extra[:], out: make([]byte, maxSignatureSize)}
+	*r = request{op: opSign, key: key, peer: digest, own: s.extra[:], out: make([]byte, maxSignatureSize), timing: timing}
 	p.serve(context.Background(), s.batch[:])
 	if r.wanted {
 		p.adopt(key)

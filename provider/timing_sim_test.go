@@ -4,6 +4,8 @@ package provider
 
 import (
 	"context"
+	"crypto"
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -84,5 +86,35 @@ func TestTimingWithoutABatch(t *testing.T) {
 	}
 	if *cpu.timing != (Timing{}) {
 		t.Errorf("a call on the CPU: %+v", cpu.timing)
+	}
+}
+
+// A signature by a device tells how long it waited and how long its batch took; one that
+// a device fails has waited in vain, and one by the CPU at once says nothing.
+func TestSignTimed(t *testing.T) {
+	sim, cfg := simulatedSigner(t)
+	s := newSigner(t, openTest(t, cfg), p256Key(t))
+	timed := func(s *Signer) (Timing, time.Duration) {
+		t.Helper()
+		began := time.Now()
+		_, timing, err := s.SignTimed(rand.Reader, random(digestSize), crypto.SHA256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return timing, time.Since(began)
+	}
+	if timing, took := timed(s); timing.Batch <= 0 || timing.Queue < 0 || timing.Queue+timing.Batch > took {
+		t.Errorf("a signature that took %v: %+v", took, timing)
+	}
+	sim.FaultLaunch(0, 0, 1, int(driver.ErrIllegalAddress))
+	if timing, took := timed(s); timing.Batch != 0 || timing.Queue <= 0 || timing.Queue > took {
+		t.Errorf("a signature that took %v and that a device failed: %+v", took, timing)
+	}
+	cpu, err := openTest(t, Config{KeyPoolSize: -1}).Signer(p256Key(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if timing, _ := timed(cpu); timing != (Timing{}) {
+		t.Errorf("a signature on the CPU: %+v", timing)
 	}
 }

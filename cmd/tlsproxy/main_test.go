@@ -253,7 +253,7 @@ hosts:
 // TestCheckFindsWhatTheFileNames: files that are absent or do not fit are
 // blamed on their lines.
 func TestCheckFindsWhatTheFileNames(t *testing.T) {
-	file := files(t, selfSigned(t), "backends:\n  urls: http://127.0.0.1:1\n  ca: absent.pem\n")
+	file := files(t, selfSigned(t), "backends:\n  urls: https://127.0.0.1:1\n  ca: absent.pem\n")
 	if err := os.Remove(filepath.Join(filepath.Dir(file), "key.pem")); err != nil {
 		t.Fatal(err)
 	}

@@ -240,6 +240,24 @@ func TestUpgrade(t *testing.T) {
 		l.more(50)
 		resumes("unix", socket)
 	}
+	failures := func() string {
+		t.Helper()
+		response, err := client.Get("http://" + admin + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(text), "\ntlsproxy_upgrade_failures_total ")
+		count, _, _ := strings.Cut(after, "\n")
+		return count
+	}
+	if got := failures(); got != "3" {
+		t.Errorf("failed upgrades counted: %q", got)
+	}
 	for range 3 {
 		signal(pid, syscall.SIGUSR2)
 		told := m.expect("MAINPID=([0-9]+)")
@@ -261,6 +279,9 @@ func TestUpgrade(t *testing.T) {
 		if response.StatusCode != 200 {
 			t.Error(response.Status)
 		}
+	}
+	if got := failures(); got != "0" {
+		t.Errorf("failed upgrades counted at the last process: %q", got)
 	}
 	l.stop()
 	l.working.Wait()

@@ -355,7 +355,14 @@ func TestTrapAndReset(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	active, err := h.API.PrimaryCtxActive(0)
+	if h.Check(err); !active {
+		t.Error("a context that is in use is not active")
+	}
 	h.Check(h.API.PrimaryCtxReset(0))
+	if active, err = h.API.PrimaryCtxActive(0); h.Sim != nil && (err != nil || active) {
+		t.Errorf("after a reset the context is active: %v (%v)", active, err)
+	}
 	ctx, err := h.API.PrimaryCtxRetain(0)
 	if h.Sim == nil {
 		t.Logf("the context after a reset: %v", err)

@@ -89,6 +89,8 @@ type API interface {
 	// current. Each call is matched by a PrimaryCtxRelease; the last of these destroys the context and all that is in it.
 	PrimaryCtxRetain(device int) (Context, error)
 	PrimaryCtxRelease(device int) error
+	// PrimaryCtxActive says whether the primary context exists: whether somebody in the process retains it, through this package or otherwise.
+	PrimaryCtxActive(device int) (bool, error)
 	// PrimaryCtxReset destroys the context at once, whoever retains it, and with it its memory (pinned host memory
 	// too), streams, events and modules. It is the one cure for a sticky error, and does not always work: retain again and see.
 	PrimaryCtxReset(device int) error

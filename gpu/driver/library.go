@@ -17,7 +17,7 @@ import (
 type symbols struct {
 	getErrorName, getErrorString, initialize, driverGetVersion                                   uintptr
 	deviceGetCount, deviceGet, deviceGetName, deviceGetPCIBusID, deviceTotalMem, deviceAttribute uintptr
-	primaryCtxRetain, primaryCtxRelease, primaryCtxReset, primaryCtxSetFlags                     uintptr
+	primaryCtxRetain, primaryCtxRelease, primaryCtxReset, primaryCtxSetFlags, primaryCtxGetState uintptr
 	ctxSetCurrent, ctxSynchronize, ctxGetDevice                                                  uintptr
 	moduleLoadDataEx, moduleUnload, moduleGetFunction                                            uintptr
 	funcGetAttribute, funcSetAttribute, occupancy                                                uintptr
@@ -44,6 +44,7 @@ func (s *symbols) table() map[string]*uintptr {
 		"cuDevicePrimaryCtxRelease_v2":                &s.primaryCtxRelease,
 		"cuDevicePrimaryCtxReset_v2":                  &s.primaryCtxReset,
 		"cuDevicePrimaryCtxSetFlags_v2":               &s.primaryCtxSetFlags,
+		"cuDevicePrimaryCtxGetState":                  &s.primaryCtxGetState,
 		"cuCtxSetCurrent":                             &s.ctxSetCurrent,
 		"cuCtxSynchronize":                            &s.ctxSynchronize,
 		"cuCtxGetDevice":                              &s.ctxGetDevice,
@@ -242,6 +243,12 @@ func (l *library) PrimaryCtxRetain(device int) (Context, error) {
 
 func (l *library) PrimaryCtxRelease(device int) error {
 	return l.check("cuDevicePrimaryCtxRelease", call(l.primaryCtxRelease, uintptr(device)))
+}
+
+func (l *library) PrimaryCtxActive(device int) (bool, error) {
+	flags, active := new(uint32), new(int32)
+	r := call(l.primaryCtxGetState, uintptr(device), uintptr(unsafe.Pointer(flags)), uintptr(unsafe.Pointer(active)))
+	return *active != 0, l.check("cuDevicePrimaryCtxGetState", r)
 }
 
 func (l *library) PrimaryCtxReset(device int) error {

@@ -26,6 +26,7 @@ func TestEveryCallFails(t *testing.T) {
 		"cuDevicePrimaryCtxRelease": func(h *testkernels.Harness) error {
 			return h.API.PrimaryCtxRelease(0)
 		},
+		"cuDevicePrimaryCtxGetState":                  func(h *testkernels.Harness) error { _, err := h.API.PrimaryCtxActive(0); return err },
 		"cuDevicePrimaryCtxReset":                     func(h *testkernels.Harness) error { return h.API.PrimaryCtxReset(0) },
 		"cuDevicePrimaryCtxSetFlags":                  func(h *testkernels.Harness) error { return h.API.PrimaryCtxSetFlags(0, driver.ScheduleBlocking) },
 		"cuCtxSetCurrent":                             func(h *testkernels.Harness) error { return h.API.CtxSetCurrent(0) },
@@ -73,7 +74,7 @@ func TestEveryCallFails(t *testing.T) {
 		if !ok {
 			// What this package does not use.
 			switch name {
-			case "cuDeviceGetUuid", "cuDevicePrimaryCtxGetState", "cuCtxGetCurrent", "cuCtxGetStreamPriorityRange", "cuStreamGetPriority":
+			case "cuDeviceGetUuid", "cuCtxGetCurrent", "cuCtxGetStreamPriorityRange", "cuStreamGetPriority":
 				continue
 			}
 			t.Errorf("%s is not called by this test", name)

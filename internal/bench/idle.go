@@ -35,6 +35,8 @@ func (d *Idle) PrimaryCtxRetain(int) (driver.Context, error) { return driver.Con
 
 func (*Idle) PrimaryCtxRelease(int) error { return nil }
 
+func (*Idle) PrimaryCtxActive(int) (bool, error) { return false, nil }
+
 func (*Idle) CtxSetCurrent(driver.Context) error { return nil }
 
 func (*Idle) MemInfo() (free, total uint64, err error) { return 1 << 40, 1 << 40, nil }

@@ -119,7 +119,9 @@ func TestThroughProxy(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			serverTLS, clientTLS := configs(t)
 			var options []grpc.ServerOption
+			var towards string
 			if scheme == "https" {
+				towards = fmt.Sprintf("  ca: %q\n  tls: {server_name: localhost, groups: [%s]}\n", files.CA, tlsext.GroupName(group))
 				pair, err := tls.LoadX509KeyPair(files.ServerCert, files.ServerKey)
 				if err != nil {
 					t.Fatal(err)
@@ -134,12 +136,10 @@ certificates: [{cert: %q, key: %q}]
 backends:
   urls: "%s://%s"
   protocol: %s
-  ca: %q
-  tls: {server_name: localhost, groups: [%s]}
-  health: {check: grpc, interval: 100ms}
+%s  health: {check: grpc, interval: 100ms}
 limits: {connections: 100, handshakes: 100, requests: 100}
 log: {format: json}
-`, files.ServerCert, files.ServerKey, scheme, at, protocol, files.CA, tlsext.GroupName(group)))
+`, files.ServerCert, files.ServerKey, scheme, at, protocol, towards))
 			clientTLS.RootCAs, clientTLS.CurvePreferences = pool(t, files.CA), []tls.CurveID{group}
 			conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
 			if err != nil {

@@ -17,6 +17,9 @@
 // points at the library that it has opened. Until then they fail with CUDA_ERROR_NOT_INITIALIZED, but for cuInit: a program that uses
 // cu itself calls driver.Open before. All of the process shares the trampolines, so there is one library: opening a second fails.
 //
+// The context that package gpu works in is the device's primary one. A program that uses the same by cu (Device.RetainPrimaryCtx) retains it before it opens
+// an engine, which then never resets it; contexts of cu's own (NewContext, Device.MakeContext) are none of the engine's.
+//
 // cu has no page-locked memory, no cuFuncSetAttribute, no PCI addresses and no error texts; its queries allocate when there is nothing yet. Those
 // calls are made directly (calls.go). Its handles cannot be made from numbers, which is done by their layout (handles.go). Its
 // Launch copies the parameters to C memory, eight bytes each, at the cost of four more calls into C.

@@ -84,6 +84,11 @@ func (api) PrimaryCtxRelease(device int) error {
 	return wrap("cuDevicePrimaryCtxRelease", cu.Device(device).ReleasePrimaryCtx())
 }
 
+func (api) PrimaryCtxActive(device int) (bool, error) {
+	_, active, err := cu.Device(device).PrimaryCtxState()
+	return active != 0, wrap("cuDevicePrimaryCtxGetState", err)
+}
+
 func (api) PrimaryCtxReset(device int) error {
 	return wrap("cuDevicePrimaryCtxReset", cu.Device(device).ResetPrimaryCtx())
 }

@@ -33,8 +33,8 @@ type Client struct {
 	// TLS is what the handshake came to; nil where the connection is passed through.
 	TLS *tls.ConnectionState
 	// Handshake is the time from accept to the end of the handshake; Queue and Batch
-	// are as in provider.Timing.
-	Handshake, Queue, Batch time.Duration
+	// are, as in provider.Timing, of the key exchange, the others of the signature.
+	Handshake, Queue, Batch, SignQueue, SignBatch time.Duration
 }
 
 // front are the fields of a connection that came by a proxy in front.
@@ -63,6 +63,9 @@ func (c *Client) tls() (attrs []slog.Attr) {
 	attrs = append(attrs, slog.Duration("handshake", c.Handshake))
 	if c.Queue > 0 || c.Batch > 0 {
 		attrs = append(attrs, slog.Duration("kem_queue", c.Queue), slog.Duration("kem_batch", c.Batch))
+	}
+	if c.SignQueue > 0 || c.SignBatch > 0 {
+		attrs = append(attrs, slog.Duration("sign_queue", c.SignQueue), slog.Duration("sign_batch", c.SignBatch))
 	}
 	return attrs
 }

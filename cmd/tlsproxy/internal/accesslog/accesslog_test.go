@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fills them.
 func fullClient(text string) Client {
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: text}}
-	return Client{Connection: 7, Remote: "192.0.2.1:1234", Via: "10.0.0.1:4321", UniqueID: text, SNI: text, Handshake: time.Millisecond, Queue: time.Microsecond, Batch: 2 * time.Microsecond,
+	return Client{Connection: 7, Remote: "192.0.2.1:1234", Via: "10.0.0.1:4321", UniqueID: text, SNI: text, Handshake: time.Millisecond, Queue: time.Microsecond, Batch: 2 * time.Microsecond, SignQueue: 3 * time.Microsecond, SignBatch: 4 * time.Microsecond,
 		TLS: &tls.ConnectionState{Version: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256, CurveID: tls.X25519MLKEM768, DidResume: true,
 			NegotiatedProtocol: text, PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}}
 }
@@ -105,15 +105,15 @@ func TestWhatIsAbsent(t *testing.T) {
 	}
 	unverified := fullRequest("x")
 	unverified.Client.TLS.VerifiedChains = nil
-	unverified.Client.Queue, unverified.Client.Batch = 0, 0
-	for _, name := range []string{"client_cert", "kem_queue", "kem_batch"} {
+	unverified.Client.Queue, unverified.Client.Batch, unverified.Client.SignQueue, unverified.Client.SignBatch = 0, 0, 0, 0
+	for _, name := range []string{"client_cert", "kem_queue", "kem_batch", "sign_queue", "sign_batch"} {
 		if _, ok := written(t, unverified.Log)[name]; ok {
 			t.Errorf("%s is written", name)
 		}
 	}
 	inVain := fullRequest("x")
-	inVain.Client.Batch = 0
-	if got := written(t, inVain.Log); got["kem_batch"] != 0.0 || got["kem_queue"] != 1000.0 {
+	inVain.Client.Batch, inVain.Client.SignBatch = 0, 0
+	if got := written(t, inVain.Log); got["kem_batch"] != 0.0 || got["kem_queue"] != 1000.0 || got["sign_batch"] != 0.0 || got["sign_queue"] != 3000.0 {
 		t.Errorf("%v", got)
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -70,6 +71,12 @@ func (u URL) HTTP() bool { return strings.HasPrefix(u.Scheme, "http") }
 
 // Secure reports whether the backend is spoken to over TLS.
 func (u URL) Secure() bool { return u.Scheme == "https" || u.Scheme == "tls" }
+
+// Named reports whether the backend's host is a name that can be looked up.
+func (u URL) Named() bool {
+	_, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() != "" && err != nil
+}
 
 // MarshalText gives the URL.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }

@@ -234,14 +234,15 @@ type Provider struct {
 
 // GPU configures the use of GPUs; provider.GPU says more.
 type GPU struct {
-	Library    string   `yaml:"library" empty:"ok"`
-	Devices    []int    `yaml:"devices" max:"64"` // none: all
-	Workers    int      `yaml:"workers" min:"1" max:"16"`
-	Capacity   int      `yaml:"capacity" min:"1" max:"65536"`
-	MaxWait    Duration `yaml:"max_wait" min:"1ms" max:"1m"`
-	Hang       Duration `yaml:"hang" min:"10ms" max:"5m"`
-	CheckEvery int      `yaml:"check_every" min:"0" max:"1000000000"` // 0: never
-	Sign       bool     `yaml:"sign"`
+	Library     string   `yaml:"library" empty:"ok"`
+	Devices     []int    `yaml:"devices" max:"64"` // none: all
+	Workers     int      `yaml:"workers" min:"1" max:"16"`
+	Capacity    int      `yaml:"capacity" min:"1" max:"65536"`
+	MaxWait     Duration `yaml:"max_wait" min:"1ms" max:"1m"`
+	Hang        Duration `yaml:"hang" min:"10ms" max:"5m"`
+	OpenTimeout Duration `yaml:"open_timeout" min:"1s" max:"10m"`
+	CheckEvery  int      `yaml:"check_every" min:"0" max:"1000000000"` // 0: never
+	Sign        bool     `yaml:"sign"`
 }
 
 // Default returns the configuration that a file with only the required keys
@@ -299,11 +300,12 @@ func Default() *Config {
 			KeyPool: defaultKeyPool,
 			Engine:  EngineCPU,
 			GPU: GPU{
-				Workers:    2,
-				Capacity:   1024,
-				MaxWait:    Duration(100 * time.Millisecond),
-				Hang:       Duration(2 * time.Second),
-				CheckEvery: defaultCheckEvery,
+				Workers:     2,
+				Capacity:    1024,
+				MaxWait:     Duration(100 * time.Millisecond),
+				Hang:        Duration(2 * time.Second),
+				OpenTimeout: Duration(time.Minute),
+				CheckEvery:  defaultCheckEvery,
 			},
 		},
 	}

@@ -287,8 +287,8 @@ func TestErrors(t *testing.T) {
 		{"wildcard by ACME", smallest + "acme: {agree_terms: true, names: [a.example, '*.example', a.example]}\n",
 			`3:46: acme.names: *.example is a wildcard, for which authorities want a challenge by DNS; list the names themselves` + "\n" +
 				`3:59: acme.names names a.example twice`},
-		{"directory", smallest + "acme: {directory: 'http://a.example'}\n",
-			`3:19: acme.directory: "http://a.example" is not a URL that begins with https://`},
+		{"directory", smallest + "acme: {names: [], directory: 'http://a.example'}\n",
+			`3:30: acme.directory: "http://a.example" is not a URL that begins with https://`},
 		{"lifetime", smallest + "timeouts: {lifetime: 9s}\n",
 			`3:22: timeouts.lifetime: 9s is less than 10s; 0 is no bound`},
 		{"poll", smallest + "reload: {poll: 1ms}\n",
@@ -318,6 +318,39 @@ func TestErrors(t *testing.T) {
 				`3:53: tracing.trust[1]: "here" is not a network; write one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1, or unix`},
 		{"traces' authority", smallest + "tracing: {endpoint: 'http://t', ca: x.pem}\n",
 			`3:37: tracing.ca needs an endpoint that begins with https://`},
+		{"mode of a port", "listen: [{address: ':1', mode: '0660'}, {address: systemd:https, mode: '0660'}]\n" + smallest,
+			`1:32: listen[0].mode is for unix:PATH, and :1 is none; remove it, or where systemd opens a Unix socket write SocketMode= in its unit` + "\n" +
+				`1:72: listen[1].mode is for unix:PATH, and systemd:https is none; remove it, or where systemd opens a Unix socket write SocketMode= in its unit`},
+		{"burst without a rate", smallest + "limits: {handshake_burst_per_source: 7, sources: 8}\n",
+			`3:38: limits.handshake_burst_per_source has no effect without limits.handshake_rate_per_source; set that too, or remove this` + "\n" +
+				`3:50: limits.sources has no effect without limits.handshake_rate_per_source; set that too, or remove this`},
+		{"file that is never looked at", smallest + "reload: {poll: 0s, every: 0s, configuration: true}\n",
+			`3:46: reload.configuration has no effect while reload.poll and reload.every are 0; set one of them, or send SIGHUP when the file has changed`},
+		{"access log below its level", smallest + "log: {requests: true, level: warn}\n",
+			`3:17: log.requests has no effect at log.level warn, as its lines are at info; write level: info`},
+		{"certificates of nobody", smallest + "headers: {client_cert: true}\nhosts: [{names: a.example, mode: tcp, pool: p, tls: {client_auth: {mode: request, ca: c}}}]\npools: {p: {urls: 'tcp://b:1'}}\n",
+			`3:24: headers.client_cert has no effect as no client of HTTP is asked for a certificate; see tls.client_auth`},
+		{"ACME without names", smallest + "acme: {agree_terms: true}\n",
+			`3:7: acme has no effect without its key names; list the host names, or remove it`},
+		{"store without a server", smallest + "tls: {tickets: {secrets: s, store: {username: u}}}\n",
+			`3:36: tls.tickets.store has no effect without its key url; write one such as redis://127.0.0.1:6379/0, or remove it`},
+		{"store's authority and user", smallest + "tls: {tickets: {secrets: s, store: {url: 'redis://a', ca: c, username: u}}}\n",
+			`3:59: tls.tickets.store.ca needs a url that begins with rediss://` + "\n" +
+				`3:72: tls.tickets.store.username needs tls.tickets.store.password_file, without which nobody logs in`},
+		{"key without hash", smallest + "pools: {p: {urls: 'http://b', hash_key: cookie a}}\n",
+			`3:41: pools.p.hash_key has no effect without balance: hash; write that too, or remove it`},
+		{"health of no path", smallest + "pools: {p: {urls: 'http://b', health: {check: connect, path: /up, host: h}}}\n",
+			`3:62: pools.p.health.path has no effect with check: connect, which asks for no path; remove it` + "\n" +
+				`3:73: pools.p.health.host has no effect with check: connect, which asks for nothing; remove it`},
+		{"retry without a first", smallest + "pools: {p: {urls: 'https://b', tls: {groups: X25519, classical_retry: true}}}\n",
+			`3:71: pools.p.tls.classical_retry has no effect as no group of pools.p.tls.groups is post-quantum; remove it`},
+		{"HTTP of bytes", smallest + "pools: {p: {urls: 'tcp://127.0.0.1:1', protocol: h2c, balance: hash, hash_key: header A, max_idle_connections: 7}}\n",
+			`3:50: pools.p.protocol has no effect on tcp backends, which are not spoken to in HTTP; remove it` + "\n" +
+				`3:80: pools.p.hash_key has no effect on tcp backends, for which there are no headers to look into; remove it` + "\n" +
+				`3:112: pools.p.max_idle_connections has no effect on tcp backends, to which each client has a connection of its own; remove it`},
+		{"TLS without TLS", smallest + "pools: {p: {urls: ['http://b', 'http+unix:///run/b'], ca: c, tls: {server_name: b}}}\n",
+			`3:59: pools.p.ca has no effect as no URL begins with https:// or tls://; write that, or remove it` + "\n" +
+				`3:67: pools.p.tls has no effect as no URL begins with https:// or tls://; write that, or remove it`},
 		{"all at once", "listne: x\ntls:\n  min_version: 9\n  groups: [X]\nbackends: {urls: 'ftp://b'}\ncertificates: [{key: a}]\n",
 			`1:1: unknown key "listne"; did you mean "listen"?` + "\n" +
 				`3:16: tls.min_version: "9" is not a version of TLS that is served; write 1.2 or 1.3` + "\n" +
@@ -422,7 +455,7 @@ backends:
   hash_key: header  X-Key
   proxy_protocol: v2
   ca: /c/ca.pem
-  tls: {cert: /c/c.pem, key: /c/c.key, server_name: b.example, groups: [X25519], min_version: "1.3", classical_retry: true}
+  tls: {cert: /c/c.pem, key: /c/c.key, server_name: b.example, groups: [X25519MLKEM768, X25519], min_version: "1.3", classical_retry: true}
   health: {check: http, path: /up, host: h.example, interval: 1s, timeout: 2s, healthy_after: 3, unhealthy_after: 4}
   retries: 6
   eject_after: 7
@@ -451,7 +484,7 @@ limits: {connections: 11, connections_per_source: 12, handshakes: 10, handshakes
 log: {format: json, level: debug, requests: true, failures_per_second: 16}
 admin: {listen: [':9001', '[::1]:9002']}
 tracing: {endpoint: 'https://otel.example', ca: /t/ca.pem, headers_file: /t/headers, service: edge, ratio: 0.25, trust: [10.0.0.0/8, '::1', '::ffff:192.0.2.1', unix], queue: 28}
-provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, check_every: 0, sign: true}}
+provider: {key_pool: 17, engine: auto, gpu: {library: /l/cuda.so, devices: [2, 0], workers: 3, capacity: 19, max_wait: 20ms, hang: 21s, open_timeout: 22s, check_every: 0, sign: true}}
 `
 	want := `listen:
 - address: :1
@@ -538,6 +571,7 @@ backends:
     key: /c/c.key
     server_name: b.example
     groups:
+    - X25519MLKEM768
     - X25519
     min_version: "1.3"
     classical_retry: true
@@ -694,6 +728,7 @@ provider:
     capacity: 19
     max_wait: 20ms
     hang: 21s
+    open_timeout: 22s
     check_every: 0
     sign: true
 `
@@ -711,6 +746,29 @@ provider:
 	}
 	if string(again.YAML()) != want {
 		t.Errorf("read back: %s", again.YAML())
+	}
+}
+
+// TestYAMLIsRead: what YAML writes is read where a default would do nothing if it were
+// set on purpose.
+func TestYAMLIsRead(t *testing.T) {
+	for _, lines := range []string{
+		"hosts: [{names: '*'}]\n",
+		"hosts: [{names: a.example, mode: passthrough, pool: p}, {names: b.example, mode: tcp, pool: p}]\npools: {p: {urls: 'tcp://127.0.0.1:1'}}\n",
+		"listen: [':1', 'unix:/a', systemd:a]\nlog: {level: error}\nreload: {poll: 0s, every: 0s}\n",
+		"provider: {engine: cpu, gpu: {sign: true}}\ntls: {tickets: {enabled: false, secrets: /s}}\n",
+	} {
+		c, err := Parse("c", []byte(smallest+lines))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		again, err := Parse("c", c.YAML())
+		if err != nil {
+			t.Errorf("%v\n%s", err, c.YAML())
+		} else if string(again.YAML()) != string(c.YAML()) {
+			t.Errorf("read back: %s", again.YAML())
+		}
 	}
 }
 
@@ -742,7 +800,7 @@ func TestErrorfWithoutAFile(t *testing.T) {
 func TestPathsAreAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	c, err := Parse(filepath.Join("sub", "c.yaml"), []byte("certificates: [{cert: a.pem, key: ../a.key}]\nbackends: {urls: http://b, ca: /ca.pem}\npools: {p: {urls: https://b, ca: ca.pem, tls: {cert: c.pem, key: c.key}}}\n"))
+	c, err := Parse(filepath.Join("sub", "c.yaml"), []byte("certificates: [{cert: a.pem, key: ../a.key}]\nbackends: {urls: https://b, ca: /ca.pem}\npools: {p: {urls: https://b, ca: ca.pem, tls: {cert: c.pem, key: c.key}}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

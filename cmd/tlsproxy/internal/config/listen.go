@@ -207,6 +207,9 @@ func (v *validator) listeners() {
 		if l.ReusePort && !l.Address.isTCP() {
 			v.errorf(path+".reuse_port", "%s.reuse_port is for host:port, and %s is none", path, l.Address)
 		}
+		if l.Mode != defaultSocketMode && !unix && l.Address != "" {
+			v.errorf(path+".mode", "%s.mode is for unix:PATH, and %s is none; remove it, or where systemd opens a Unix socket write SocketMode= in its unit", path, l.Address)
+		}
 		v.front(path+".proxy_protocol", l.ProxyProtocol.From, unix, l.Address.isTCP())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,6 +159,7 @@ func (v *validator) policies() {
 	if t := c.TLS.Tickets; t.Store.URL != "" && t.Secrets == "" {
 		v.errorf("tls.tickets.store", "tls.tickets.store needs tls.tickets.secrets, under which keys are sealed in the store")
 	}
+	v.store()
 	if t := c.TLS.Tickets; t.Rotate > 0 && t.Lifetime/t.Rotate > maxTicketKeys {
 		v.errorf("tls.tickets.lifetime", "tls.tickets.lifetime (%v) is more than %d times tls.tickets.rotate (%v)", t.Lifetime, maxTicketKeys, t.Rotate)
 	}
@@ -165,11 +167,9 @@ func (v *validator) policies() {
 		h := &c.Hosts[i]
 		path := fmt.Sprintf("hosts[%d]", i)
 		if h.Mode == ModePassthrough {
-			for _, key := range []string{"tls", "certificates"} {
-				if v.present(path + "." + key) {
-					v.errorf(path+"."+key, "%s.%s has no effect in mode passthrough, in which TLS is the backend's; remove it", path, key)
-				}
-			}
+			const why = "in mode passthrough, in which TLS is the backend's; remove it"
+			v.idle(!reflect.DeepEqual(h.TLS, HostTLS{}), path+".tls", why)
+			v.idle(len(h.Certificates) > 0, path+".certificates", why)
 			continue
 		}
 		v.certificateFiles(path+".certificates", h.Certificates)
@@ -181,6 +181,20 @@ func (v *validator) policies() {
 			}
 		}
 		v.policy(path+".tls", c.PolicyFor(i), h.TLS.ClientAuth)
+	}
+}
+
+// store checks what the server of session ticket keys is told.
+func (v *validator) store() {
+	s := v.config.TLS.Tickets.Store
+	if s.URL == "" {
+		return
+	}
+	if s.CA != "" && !strings.HasPrefix(string(s.URL), "rediss:") {
+		v.errorf("tls.tickets.store.ca", "tls.tickets.store.ca needs a url that begins with rediss://")
+	}
+	if s.Username != "" && s.Password == "" {
+		v.errorf("tls.tickets.store.username", "tls.tickets.store.username needs tls.tickets.store.password_file, without which nobody logs in")
 	}
 }
 

@@ -28,6 +28,7 @@ func (c *Config) validate(found Errors) Errors {
 	v.hosts()
 	v.policies()
 	v.tracing()
+	v.effects()
 	for _, interval := range []struct {
 		key string
 		of  Duration
@@ -170,7 +171,7 @@ func (v *validator) pools() {
 	if _, ok := v.config.Pools[DefaultPool]; ok {
 		v.errorf("pools."+DefaultPool, "the pool %q is described by the key backends; choose another name", DefaultPool)
 	}
-	if len(v.config.Backends.URLs) == 0 && (v.present("backends") || v.config.defaultPoolUsed()) {
+	if len(v.config.Backends.URLs) == 0 && (v.present("backends") || v.config.DefaultPoolUsed()) {
 		v.missing("backends.urls", urlsAdvice)
 	}
 	v.pool("backends", &v.config.Backends)
@@ -183,8 +184,8 @@ func (v *validator) pools() {
 	}
 }
 
-// defaultPoolUsed reports whether some client can end up at DefaultPool.
-func (c *Config) defaultPoolUsed() bool {
+// DefaultPoolUsed reports whether some client can end up at DefaultPool.
+func (c *Config) DefaultPoolUsed() bool {
 	caught := false
 	for _, h := range c.Hosts {
 		if h.Pool == DefaultPool || slices.ContainsFunc(h.Routes, func(r Route) bool { return r.Pool == DefaultPool }) {
@@ -218,6 +219,7 @@ func (v *validator) pool(path string, p *Pool) {
 	if !strings.HasPrefix(p.Health.Path, "/") {
 		v.errorf(path+".health.path", "%s.health.path: %q does not start with /", path, p.Health.Path)
 	}
+	v.poolEffects(path, p)
 }
 
 // schemes finds backends of a pool that cannot answer alike, or not in the
@@ -260,7 +262,7 @@ func (v *validator) hosts() {
 		v.poolFor(path+".pool", h.Pool, h.Mode)
 		v.routes(path, h)
 	}
-	if seen[AnyHost] && v.present("unknown_host") {
+	if seen[AnyHost] && v.config.UnknownHost != UnknownHostDefault {
 		v.errorf("unknown_host", "unknown_host has no effect beside a host named *; remove one of them")
 	} else if v.config.UnknownHost == UnknownHostDefault && !seen[AnyHost] {
 		v.speaks("backends.urls", DefaultPool, ModeHTTP)

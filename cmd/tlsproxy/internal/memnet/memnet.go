@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 )
 
 // ErrRefused is the error of dialling a Listener that is down.
@@ -60,7 +61,7 @@ func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	if down {
 		return nil, ErrRefused
 	}
-	near, far := net.Pipe()
+	near, far := pipe()
 	select {
 	case l.conns <- conn{far}:
 		return near, nil
@@ -71,8 +72,31 @@ func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
+// duplex is a connection of two pipes, so that each direction ends by itself.
+type duplex struct {
+	net.Conn // what is read from
+	out      net.Conn
+}
+
+// pipe is net.Pipe whose ends have CloseWrite.
+func pipe() (a, b *duplex) {
+	fromA, toA := net.Pipe()
+	fromB, toB := net.Pipe()
+	return &duplex{fromA, toB}, &duplex{fromB, toA}
+}
+
+func (d *duplex) Write(b []byte) (int, error)         { return d.out.Write(b) }
+func (d *duplex) CloseWrite() error                   { return d.out.Close() }
+func (d *duplex) SetWriteDeadline(at time.Time) error { return d.out.SetWriteDeadline(at) }
+
+func (d *duplex) SetDeadline(at time.Time) error {
+	return errors.Join(d.Conn.SetDeadline(at), d.out.SetDeadline(at))
+}
+
+func (d *duplex) Close() error { return errors.Join(d.Conn.Close(), d.out.Close()) }
+
 // conn has an address of the usual form, which net/http wants.
-type conn struct{ net.Conn }
+type conn struct{ *duplex }
 
 func (conn) RemoteAddr() net.Addr { return address{} }
 func (conn) LocalAddr() net.Addr  { return address{} }

@@ -25,6 +25,7 @@ type State struct {
 	Reloads        uint64   // that changed something, or that were asked for, and succeeded
 	ReloadFailures uint64
 	ReloadFailing  bool // the latest did, or one before that the latest has not made good
+	FailedUpgrades uint64
 	Pools          map[string]Pool
 	Tracing        *tracing.Stats // nil: nothing is traced
 }
@@ -73,6 +74,7 @@ var (
 	certificatesDesc = describe("certificates", "Certificates that are loaded.")
 	reloadsDesc      = describe("reloads_total", "Times that the configuration, or files that it names, were read again, by outcome: ok, or failed, after which all stays as it was.", "outcome")
 	reloadableDesc   = describe("config_last_reload_successful", "0 from when the configuration, or files that it names, could not be read again until they could; else 1.")
+	upgradesDesc     = describe("upgrade_failures_total", "Times that another process was to take over, at SIGUSR2, and did not serve, so that this one served on. An upgrade that succeeds ends the process, and with it the count.")
 	spansDesc        = describe("trace_spans_total", "Spans that were sampled and have ended, by what became of them: exported; failed, the receiver could not be reached or refused some of their batch; or dropped, the queue was full. Only with tracing.endpoint.", "outcome")
 	expiryDesc       = describe("certificate_expiry_timestamp_seconds", "When certificates expire: of the 20 that expire first, by the first name that each is valid for.", expiryLabels...)
 
@@ -144,6 +146,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	c.count(reloadsDesc, now.Reloads, "ok")
 	c.count(reloadsDesc, now.ReloadFailures, "failed")
 	c.gauge(reloadableDesc, truth(!now.ReloadFailing))
+	c.count(upgradesDesc, now.FailedUpgrades)
 	c.expiries(now.Expiries)
 	for name, pool := range now.Pools {
 		c.pool(name, &pool)

@@ -40,6 +40,8 @@ type conn struct {
 
 	keyExchange groups.KeyExchange // with a group of ours; set within the handshake
 	exchanged   time.Duration      // from accept to the end of that
+	signature   Signature          // by Options.Sign; set within the handshake
+	signed      time.Duration      // from accept to the end of that
 	traced      atomic.Bool        // a request over it has come, to whose trace the handshake belongs
 	handshook   time.Duration      // how long the handshake took, once it is done
 
@@ -88,11 +90,13 @@ func (c *conn) sawKeyExchange(e groups.KeyExchange) {
 	}
 }
 
+func (c *conn) sawSignature(s Signature) { c.signature, c.signed = s, time.Since(c.accepted) }
+
 // client describes the connection for the access log; state is nil where TLS is
 // passed through.
 func (c *conn) client(state *tls.ConnectionState) accesslog.Client {
 	client := accesslog.Client{Connection: c.number, Remote: c.RemoteAddr().String(), SNI: c.sni, TLS: state,
-		Handshake: c.handshook, Queue: c.keyExchange.Queue, Batch: c.keyExchange.Batch}
+		Handshake: c.handshook, Queue: c.keyExchange.Queue, Batch: c.keyExchange.Batch, SignQueue: c.signature.Queue, SignBatch: c.signature.Batch}
 	if c.front != nil {
 		client.Via, client.UniqueID = c.via().String(), c.front.UniqueID
 	}

@@ -56,7 +56,7 @@ func exchangeOf(ctx context.Context) *exchange {
 func newExchange(s *Server, timeouts config.Timeouts, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{ResponseWriter: w, control: http.NewResponseController(w), request: r.Context(), server: s, conn: connOf(r.Context()), start: time.Now(), http1: r.ProtoMajor == 1, tunnelTimeout: time.Duration(timeouts.Tunnel)}
 	if r.Body != nil && r.Body != http.NoBody {
-		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody), http1: x.http1}
+		x.body = &requestBody{ReadCloser: r.Body, control: x.control, timeout: time.Duration(timeouts.ReadBody), http1: x.http1, trailer: r.Trailer}
 	}
 	if r.ProtoMajor == 2 {
 		x.streamTimeout = time.Duration(timeouts.Write)
@@ -200,7 +200,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.hijacked = true
 	x.status = http.StatusSwitchingProtocols
-	x.tunnel = newTunnel(c, rw.Reader, x.tunnelTimeout, x.cancel)
+	x.tunnel = newTunnel(unannounced{c.(halfCloser), x.conn}, rw.Reader, x.tunnelTimeout, x.cancel)
 	return x.tunnel, rw, nil
 }
 
@@ -212,6 +212,7 @@ type requestBody struct {
 	control *http.ResponseController
 	timeout time.Duration // 0: none
 	http1   bool
+	trailer http.Header // filled in with the body's end; nil: none is announced
 
 	received atomic.Int64 // bytes
 
@@ -229,6 +230,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.disarm(err)
+	if err == io.EOF {
+		dropVouched(b.trailer)
+	}
 	b.received.Add(int64(n))
 	return n, err
 }

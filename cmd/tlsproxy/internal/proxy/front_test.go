@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,9 @@ func always(b []byte) func() []byte { return func() []byte { return b } }
 
 // tellSource answers with what a backend is told of the client.
 func tellSource(w http.ResponseWriter, r *http.Request) {
+	if alike := r.Header["X-Real-Ip"]; !slices.Equal(alike, r.Header["X-Forwarded-For"]) {
+		fmt.Fprintf(w, "%q, but ", alike)
+	}
 	fmt.Fprintf(w, "%q %s", r.Header["X-Forwarded-For"], r.Header.Get("Forwarded"))
 }
 

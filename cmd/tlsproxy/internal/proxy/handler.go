@@ -197,10 +197,12 @@ func (h *handler) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Host = r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	r.Out.Trailer = r.In.Trailer // filled in while the body is read
-	dropLookalikes(r.Out.Header)
+	dropVouched(r.Out.Trailer)   // what is announced; there can be more by the body's end
+	dropVouched(r.Out.Header)
 	r.SetXForwarded()
-	r.Out.Header.Del("Client-Cert")
-	r.Out.Header.Del("Client-Cert-Chain")
+	if client := r.Out.Header.Get("X-Forwarded-For"); client != "" {
+		r.Out.Header.Set("X-Real-Ip", client)
+	}
 	if h.clientCert && len(r.In.TLS.PeerCertificates) > 0 {
 		r.Out.Header.Set("Client-Cert", clientCert(r.In.TLS.PeerCertificates[0]))
 	}
@@ -211,18 +213,34 @@ func (h *handler) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Header.Add("Via", strings.TrimPrefix(r.In.Proto, "HTTP/")+" tlsproxy")
 }
 
-// dropLookalikes removes headers that many backends cannot tell from the ones
-// that the proxy vouches for: they read an underscore as a hyphen.
-func dropLookalikes(h http.Header) {
+// vouched are the headers in which backends are told of clients by the proxy alone.
+var vouched = map[string]bool{"Client-Cert": true, "Client-Cert-Chain": true, "Forwarded": true,
+	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true, "X-Real-Ip": true}
+
+// lookalikes are the signs of a header's name (RFC 9110, section 5.6.2) that many
+// backends cannot tell from a hyphen: whatever is no letter and no digit becomes an
+// underscore in the variables of CGI.
+const lookalikes = "_.!#$%&'*+^`|~"
+
+// dropVouched removes what a client sends in these headers, and in others that such
+// backends cannot tell from them. It does so for trailers too, which some backends
+// merge into the header (RFC 9110, section 6.5.1).
+func dropVouched(h http.Header) {
 	for name := range h {
-		if !strings.Contains(name, "_") {
-			continue
-		}
-		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
-		case "client-cert", "client-cert-chain", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto":
+		if vouched[name] || strings.ContainsAny(name, lookalikes) && vouched[http.CanonicalHeaderKey(hyphened(name))] {
 			delete(h, name)
 		}
 	}
+}
+
+// hyphened is a header's name as such backends have it.
+func hyphened(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(lookalikes, r) {
+			return '-'
+		}
+		return r
+	}, name)
 }
 
 // noteBackend remembers for the log who answered.

@@ -287,6 +287,18 @@ func (r *recorded) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// recording keeps what the rig's next connection reads.
+func (r *rig) recording() *recorded {
+	record, dial := new(recorded), r.dial
+	r.dial = func(ctx context.Context) (net.Conn, error) {
+		r.dial = dial
+		var err error
+		record.Conn, err = dial(ctx)
+		return record, err
+	}
+	return record
+}
+
 // toldOfTheEnd reports whether the last record has the size of an alert in TLS 1.3.
 func (r *recorded) toldOfTheEnd() bool {
 	const header, alert = 5, 2 + 1 + 16

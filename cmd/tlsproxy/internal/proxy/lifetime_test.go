@@ -220,15 +220,70 @@ func TestLifetimeOfATunnel(t *testing.T) {
 			io.Copy(io.Discard, in)
 			ended <- true
 		}))
-		start := time.Now()
+		start, record := time.Now(), r.recording()
 		c, _ := r.upgraded("")
 		if _, err := c.Read(make([]byte, 1)); err == nil {
 			t.Error("read from a tunnel that nobody writes to")
+		}
+		if record.toldOfTheEnd() {
+			t.Error("it ended as if it were whole")
 		}
 		within(t, start, 10*time.Minute)
 		<-ended
 		e.want(t, 0, 1)
 	})
+}
+
+// TestLifetimeOfAHalfClosedTunnel: an upgraded connection of which one direction has
+// ended lasts as long as any other, the other direction works until it is cut, and then
+// both sides see its end.
+func TestLifetimeOfAHalfClosedTunnel(t *testing.T) {
+	for name, byBackend := range map[string]bool{"by the client": false, "by the backend": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan error, 1)
+				r, e := mortalRig(t, switching(func(c net.Conn, in *bufio.Reader) {
+					if byBackend {
+						c.(halfCloser).CloseWrite()
+						_, err := io.Copy(io.Discard, in)
+						ended <- err
+						return
+					}
+					if _, err := io.Copy(io.Discard, in); err != nil {
+						t.Errorf("the client's direction ended by %v", err)
+					}
+					ended <- drip(c)
+				}))
+				start, record := time.Now(), r.recording()
+				c, half := r.upgraded("")
+				if byBackend {
+					if n, err := io.Copy(io.Discard, c); n > 0 || err != nil || !record.toldOfTheEnd() {
+						t.Errorf("the backend's direction ended after %d bytes by %v", n, err)
+					}
+					drip(c)
+				} else {
+					half.CloseWrite()
+					if n, _ := io.Copy(io.Discard, c); n < 64 || record.toldOfTheEnd() {
+						t.Errorf("after %d bytes; as if that were all: %v", n, record.toldOfTheEnd())
+					}
+				}
+				within(t, start, 10*time.Minute)
+				<-ended
+				within(t, start, 10*time.Minute)
+				e.want(t, 0, 1)
+			})
+		})
+	}
+}
+
+// drip writes a byte a minute until that fails.
+func drip(w io.Writer) error {
+	for {
+		if _, err := w.Write([]byte{0}); err != nil {
+			return err
+		}
+		time.Sleep(time.Minute)
+	}
 }
 
 // TestLifetimeOfARelay: the same holds for a connection in mode tcp.

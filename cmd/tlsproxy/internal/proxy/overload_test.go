@@ -19,7 +19,7 @@ import (
 func busyRig(t *testing.T, signing time.Duration, change func(*config.Config)) *rig {
 	t.Helper()
 	r := newMemRig(t, change, hello)
-	r.options.Sign = func(c *tls.Certificate) *tls.Certificate {
+	r.options.Sign = func(c *tls.Certificate, _ func(Signature)) *tls.Certificate {
 		time.Sleep(signing)
 		return c
 	}

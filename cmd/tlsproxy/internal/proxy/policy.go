@@ -249,6 +249,6 @@ func (o Options) certificate(from *certificates.Set, issuer Issuer) func(*tls.Cl
 		if cert == nil || err != nil {
 			return cert, err
 		}
-		return o.Sign(cert), nil
+		return o.Sign(cert, hello.Conn.(*conn).sawSignature), nil
 	}
 }

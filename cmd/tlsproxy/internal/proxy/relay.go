@@ -124,7 +124,7 @@ func (s *Server) relayTLS(c *conn, t halfCloser, state tls.ConnectionState) {
 // unannounced is a client's TLS of which Close says nothing to the client: close_notify
 // means that all was sent (RFC 8446, section 6.1), and is for CloseWrite, when the
 // backend has ended its direction. A client would otherwise take what a backend broke
-// off, or what was refused, for the whole.
+// off, or what was refused or cut, for the whole.
 type unannounced struct {
 	halfCloser
 	beneath *conn

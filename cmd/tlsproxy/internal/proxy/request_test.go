@@ -42,6 +42,7 @@ func TestGroupsAndProtocols(t *testing.T) {
 				request.Header = http.Header{
 					"X-Forwarded-For": {"1.2.3.4"}, "X-Forwarded-Host": {"evil"}, "X-Forwarded-Proto": {"gopher"}, "Forwarded": {"for=evil"},
 					"X_forwarded_for": {"1.2.3.4"}, "X-Forwarded_proto": {"gopher"}, "Under_score": {"kept"},
+					"X-Real-Ip": {"1.2.3.4", "5.6.7.8"}, "X_Real-IP": {"1.2.3.4"}, "X.Real.Ip": {"1.2.3.4"}, "x~forwarded|for": {"1.2.3.4"}, "do.ts": {"kept"},
 					"Via": {"1.0 earlier"}, "User-Agent": {""},
 				}
 				response, err := client.Do(request)
@@ -64,7 +65,8 @@ func TestGroupsAndProtocols(t *testing.T) {
 				}
 				want := http.Header{
 					"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Host": {"front.example"}, "X-Forwarded-Proto": {"https"},
-					"Under_score": {"kept"}, "Via": {"1.0 earlier", map[bool]string{false: "1.1 tlsproxy", true: "2.0 tlsproxy"}[http2]},
+					"X-Real-Ip": {"127.0.0.1"}, "Under_score": {"kept"}, "Do.ts": {"kept"},
+					"Via": {"1.0 earlier", map[bool]string{false: "1.1 tlsproxy", true: "2.0 tlsproxy"}[http2]},
 				}
 				if !maps.EqualFunc(seen.Header, want, slices.Equal) {
 					t.Errorf("the backend saw %v\nwant %v", seen.Header, want)
@@ -222,14 +224,14 @@ func TestHopByHop(t *testing.T) {
 		h["Proxy-Authenticate"] = []string{"Basic"}
 		h["X-Public"] = []string{"yes"}
 	})
-	response, _ := r.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: X-Private, X-Forwarded-For, Via, close\r\nX-Private: 1\r\n" +
+	response, _ := r.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: X-Private, X-Forwarded-For, X-Real-IP, Via, close\r\nX-Private: 1\r\n" +
 		"Keep-Alive: 1\r\nProxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\nTE: gzip\r\nX-Public: 1\r\n\r\n")
 	for _, name := range []string{"X-Private", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Connection"} {
 		if v, ok := seen[name]; ok {
 			t.Errorf("the backend saw %s: %v", name, v)
 		}
 	}
-	for _, name := range []string{"X-Public", "X-Forwarded-For", "Via"} {
+	for _, name := range []string{"X-Public", "X-Forwarded-For", "X-Real-Ip", "Via"} {
 		if _, ok := seen[name]; !ok {
 			t.Errorf("the backend did not see %s", name)
 		}
@@ -422,20 +424,36 @@ func TestTrailers(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"Unannounced", "2")
 		})
 		request, _ := http.NewRequest("POST", "https://front.example/", io.MultiReader(strings.NewReader("x")))
-		request.Trailer = http.Header{"Checksum": {"abc"}}
+		request.Trailer = http.Header{"Checksum": {"abc"}, "X-Forwarded-For": {"1.2.3.4"}, "X_real-Ip": {"1.2.3.4"}}
 		response, err := r.client(http2).Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
-		if got.Get("Checksum") != "abc" {
+		if !maps.EqualFunc(got, http.Header{"Checksum": {"abc"}}, slices.Equal) {
 			t.Errorf("the backend got %v", got)
 		}
 		if response.Trailer.Get("After") != "1" || response.Trailer.Get("Unannounced") != "2" {
 			t.Errorf("the client got %v", response.Trailer)
 		}
 	})
+}
+
+// TestUnannouncedTrailers: what follows the body where another trailer was announced is
+// passed on, but for what the proxy vouches for.
+func TestUnannouncedTrailers(t *testing.T) {
+	var got http.Header
+	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		io.Copy(w, req.Body)
+		got = req.Trailer
+	})
+	if _, body := r.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n1\r\nx\r\n0\r\nA: 1\r\nB: 2\r\nX-Real-IP: 1.2.3.4\r\nX.Forwarded.For: 1.2.3.4\r\n\r\n"); body != "x" {
+		t.Errorf("body %q", body)
+	}
+	if !maps.EqualFunc(got, http.Header{"A": {"1"}, "B": {"2"}}, slices.Equal) {
+		t.Errorf("the backend got %v", got)
+	}
 }
 
 // TestInformational passes 103 and 100 on.

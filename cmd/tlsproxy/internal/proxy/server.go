@@ -45,12 +45,19 @@ type Options struct {
 	Tickets      *tickets.Keys                        // nil: sessions can't be resumed
 	Issuer       Issuer                               // nil: none
 	// Sign, unless nil, gives the certificate that was chosen for a handshake a key
-	// that signs in another way.
-	Sign     func(*tls.Certificate) *tls.Certificate
+	// that signs in another way, and has each Signature told of, in the handshake's
+	// goroutine.
+	Sign     func(cert *tls.Certificate, told func(Signature)) *tls.Certificate
 	Hosts    *routing.Table
 	Logger   *slog.Logger    // nil: slog.Default()
 	Observer Observer        // nil: nobody
 	Tracer   *tracing.Tracer // nil: nothing is traced
+}
+
+// Signature tells of a signature by Options.Sign that was made, or was not.
+type Signature struct {
+	Duration     time.Duration
+	Queue, Batch time.Duration // of it: waiting for a batch on a GPU, and that itself; 0 and 0 where no GPU was to sign
 }
 
 // Server is a TLS-terminating reverse proxy. Its methods may be called

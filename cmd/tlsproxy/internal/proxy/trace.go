@@ -18,6 +18,9 @@ func (c *conn) shake(state *tls.ConnectionState, ended time.Time) *tracing.Hands
 	if c.exchanged > 0 {
 		h.KeyExchange, h.KeyExchanged = c.accepted.Add(c.exchanged-c.keyExchange.Duration), c.keyExchange.Duration
 	}
+	if c.signed > 0 {
+		h.Signature, h.Signed = c.accepted.Add(c.signed-c.signature.Duration), c.signature.Duration
+	}
 	return h
 }
 

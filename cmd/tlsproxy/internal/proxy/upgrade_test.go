@@ -137,6 +137,27 @@ func TestHalfCloseByBackend(t *testing.T) {
 	}
 }
 
+// TestTunnelIsBrokenOff: a client is told that all was sent if the backend has ended its
+// direction, and not if it broke off: as in mode tcp.
+func TestTunnelIsBrokenOff(t *testing.T) {
+	for how, whole := range map[string]bool{"ends": true, "breaks off": false} {
+		t.Run(how, func(t *testing.T) {
+			r := newRig(t, nil, switching(func(c net.Conn, in *bufio.Reader) {
+				in.ReadByte()
+				if !whole {
+					c.(*net.TCPConn).SetLinger(0)
+				}
+			}))
+			record := r.recording()
+			c, _ := r.upgraded("")
+			io.WriteString(c, "x")
+			if rest, _ := io.ReadAll(c); len(rest) > 0 || record.toldOfTheEnd() != whole {
+				t.Errorf("%q; told of the end: %v, want %v", rest, record.toldOfTheEnd(), whole)
+			}
+		})
+	}
+}
+
 // TestBytesSentAhead: what a client sends together with its request to upgrade
 // reaches the backend.
 func TestBytesSentAhead(t *testing.T) {

@@ -69,6 +69,11 @@ var errNone = errors.New("proxyprotocol: the connection does not begin with a PR
 // time, and sets no deadline that stays. It returns what was read beyond it as
 // well. A header that is optional and absent is nil. The error is io.EOF if the
 // connection ended without a byte, however it did: health checks reset theirs.
+//
+// A line of version 1 whose two addresses are of different families is faulty: both
+// have the family that the line names, and what does not match exactly has to be refused
+// (section 2.1). Who has to tell of an IPv4 client at an IPv6 address, or the other way
+// round, writes IPv4 as IPv6 (::ffff:192.0.2.1), as Client.Format does.
 func (t *Trust) Read(c net.Conn) (h *Header, ahead []byte, err error) {
 	if err := c.SetReadDeadline(time.Now().Add(t.Timeout)); err != nil {
 		return nil, nil, fmt.Errorf("proxyprotocol: %w", err)

@@ -81,11 +81,14 @@ func TestKeyExchangesToldOnSimulatedGPU(t *testing.T) {
 	if len(handshakes) != 2 || len(exchanges) != 1 || len(batches) != 1 {
 		t.Fatalf("%v", spans)
 	}
-	within := func(s, outer tracetest.Span) {
-		if s.Parent != outer.ID || s.StartTimeUnixNano < outer.StartTimeUnixNano || s.EndTimeUnixNano > outer.EndTimeUnixNano || s.EndTimeUnixNano <= s.StartTimeUnixNano {
-			t.Errorf("%v is not within %v", s, outer)
-		}
+	within(t, exchanges[0], handshakes[0])
+	within(t, batches[0], exchanges[0])
+}
+
+// within expects a span to be a part of another.
+func within(t *testing.T, s, outer tracetest.Span) {
+	t.Helper()
+	if s.Parent != outer.ID || s.StartTimeUnixNano < outer.StartTimeUnixNano || s.EndTimeUnixNano > outer.EndTimeUnixNano || s.EndTimeUnixNano <= s.StartTimeUnixNano {
+		t.Errorf("%v is not within %v", s, outer)
 	}
-	within(exchanges[0], handshakes[0])
-	within(batches[0], exchanges[0])
 }

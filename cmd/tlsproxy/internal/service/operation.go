@@ -107,7 +107,8 @@ func (s *Service) health() (lines []string) {
 func (s *Service) state() metrics.State {
 	certs := s.current().store.Certificates()
 	st := metrics.State{Proxy: s.proxy.Stats(), Draining: s.draining.Load(), KeyExchanges: s.provider.Stats(), Certificates: len(certs),
-		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), ReloadFailing: s.failing.Load() != nil || len(s.current().faults) > 0, Pools: map[string]metrics.Pool{}, Tracing: s.tracer.Stats()}
+		Reloads: s.reloads.Load(), ReloadFailures: s.reloadFailures.Load(), ReloadFailing: s.failing.Load() != nil || len(s.current().faults) > 0, FailedUpgrades: s.failedUpgrades.Load(),
+		Pools: map[string]metrics.Pool{}, Tracing: s.tracer.Stats()}
 	for _, cert := range soonest(certs) {
 		st.Expiries = append(st.Expiries, metrics.Expiry{Names: cert.Names, At: cert.NotAfter})
 	}

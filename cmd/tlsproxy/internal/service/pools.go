@@ -199,8 +199,9 @@ func unusedPools(c *config.Config) []string {
 		}
 	}
 	var all []string
+	used[config.DefaultPool] = c.DefaultPoolUsed()
 	for _, name := range c.PoolNames() {
-		if name != config.DefaultPool && !used[name] {
+		if !used[name] {
 			all = append(all, fmt.Sprintf("%s: no host leads to this pool", config.PoolPath(name)))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -89,12 +88,22 @@ func TestPoolWords(t *testing.T) {
 	}
 }
 
+// TestResolveWarning: whoever has addresses looked up is told that they are none.
+func TestResolveWarning(t *testing.T) {
+	p := planOf(t, "backends: {urls: ['http://127.0.0.1', 'http://[::1]:8080'], resolve: 8s}\npools: {named: {urls: ['http://127.0.0.1', 'http://b'], resolve: 8s}}\n")
+	if got := p.poolWarnings(time.Now()); !slices.Equal(got, []string{"backends.resolve is set, but no URL of the pool holds a name: nothing is looked up"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestUnusedPools: a pool that nothing leads to is hardly meant.
 func TestUnusedPools(t *testing.T) {
 	p := planOf(t, "backends: {urls: http://b}\npools: {used: {urls: http://b}, routed: {urls: http://b}, idle: {urls: http://b}}\n"+
 		"hosts: [{names: a.example, pool: used, routes: [{path: /x, pool: routed}]}]\n")
-	warnings := slices.DeleteFunc(p.Warnings(), func(w string) bool { return !strings.HasPrefix(w, "pools.") })
-	if len(warnings) != 1 || warnings[0] != "pools.idle: no host leads to this pool" {
-		t.Errorf("%q", warnings)
+	if got := unusedPools(p.Config); !slices.Equal(got, []string{"pools.idle: no host leads to this pool"}) {
+		t.Errorf("%q", got)
+	}
+	if p.Config.UnknownHost = config.UnknownHostRefuse; !slices.Contains(p.Warnings(), "backends: no host leads to this pool") {
+		t.Errorf("%q", p.Warnings())
 	}
 }

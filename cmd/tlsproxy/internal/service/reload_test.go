@@ -192,8 +192,8 @@ func TestReloadConfiguration(t *testing.T) {
 	if in.served("a.example").Equal(renewed) {
 		t.Error("a certificate was taken up with a faulty configuration")
 	}
-	in.configure(strings.Replace(rest, "backends: {", "backends: {ca: absent.pem, ", 1))
-	in.wantLogged(in.hangup("stays as it was"), ":4:16: open "+in.file("absent.pem"))
+	in.configure(rest + "pools: {p: {urls: 'https://b', ca: absent.pem}}\n")
+	in.wantLogged(in.hangup("stays as it was"), ":9:36: open "+in.file("absent.pem"))
 	if !in.service.state().ReloadFailing {
 		t.Error("the metrics say that all is well")
 	}

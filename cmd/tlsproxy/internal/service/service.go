@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -39,6 +40,7 @@ type Service struct {
 	manager   systemd.Notifier
 
 	reloads, reloadFailures atomic.Uint64
+	failedUpgrades          atomic.Uint64
 	failing                 atomic.Pointer[occasion] // the latest reload that failed, until it has been made good; nil: none
 
 	configuration watch.Stamp // of the file when it was last read
@@ -146,7 +148,9 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 		o.Issuer = s.issuer
 	}
 	if s.keys != nil {
-		o.Sign = s.keys.Certificate
+		o.Sign = func(cert *tls.Certificate, told func(proxy.Signature)) *tls.Certificate {
+			return s.keys.Certificate(cert, func(made signing.Signature) { told(proxy.Signature(made)) })
+		}
 	}
 	return o, err
 }
@@ -176,7 +180,7 @@ func (p *Plan) provider(logger *slog.Logger) provider.Config {
 	c := p.Config.Provider
 	o := provider.Config{KeyPoolSize: orNone(c.KeyPool), Engine: provider.Engine(c.Engine), Logger: logger, GPU: provider.GPU{
 		Library: c.GPU.Library, Workers: c.GPU.Workers, Capacity: c.GPU.Capacity, MaxWait: time.Duration(c.GPU.MaxWait),
-		Hang: time.Duration(c.GPU.Hang), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
+		Hang: time.Duration(c.GPU.Hang), OpenTimeout: time.Duration(c.GPU.OpenTimeout), CheckEvery: orNone(c.GPU.CheckEvery), Sign: c.GPU.Sign,
 		Schemes: gpuSchemes(p.Config)}}
 	if len(c.GPU.Devices) > 0 {
 		o.GPU.Devices = c.GPU.Devices

@@ -201,6 +201,31 @@ func TestOffWarnings(t *testing.T) {
 	}
 }
 
+// TestIdleWarnings: settings of what is switched off are told of, each by itself.
+func TestIdleWarnings(t *testing.T) {
+	for lines, want := range map[string]string{
+		"":                                 "",
+		"tls: {tickets: {enabled: false}}": "",
+		"tls: {tickets: {enabled: false, secrets: s}}":                                                "tls.tickets.secrets is set, but tls.tickets.enabled is false: no session is resumed",
+		"tracing: {endpoint: 'http://t', ratio: 0}":                                                   "tracing.endpoint is set, but tracing.ratio is 0 and tracing.trust names nobody: nothing is traced",
+		"tracing: {endpoint: 'http://t', ratio: 0, trust: unix}":                                      "",
+		"provider: {engine: cpu, gpu: {devices: [], sign: true}}":                                     "",
+		"provider: {engine: cpu, gpu: {workers: 3}}":                                                  "provider.gpu has settings, but provider.engine is cpu: no GPU is used",
+		"provider: {engine: auto, gpu: {workers: 3}}":                                                 "",
+		"provider: {key_pool: 0}":                                                                     "",
+		"provider: {key_pool: 7}":                                                                     "provider.key_pool is set, but no pool's tls.groups names a group of ours: no key pair is made ahead",
+		"provider: {key_pool: 7}\npools: {p: {urls: 'https://b', tls: {groups: X25519CTRUPrime653}}}": "",
+	} {
+		c, err := config.Parse("c.yaml", []byte("certificates: [{cert: a, key: b}]\nbackends: {urls: http://127.0.0.1:1}\n"+lines))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(idleWarnings(c), "; "); got != want {
+			t.Errorf("%s: %q, want %q", lines, got, want)
+		}
+	}
+}
+
 // TestSigningWarnings say why GPUs would sign nothing.
 func TestSigningWarnings(t *testing.T) {
 	for _, test := range []struct {

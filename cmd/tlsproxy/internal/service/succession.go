@@ -20,6 +20,7 @@ const upgradeWithin = time.Minute
 func (s *Service) upgrade(ctx context.Context) bool {
 	successor, err := s.startSuccessor(ctx)
 	if err != nil {
+		s.failedUpgrades.Add(1)
 		s.log.Error("the upgrade failed; this process serves on", "err", err)
 		s.manager.Status(serving + "; the latest upgrade failed, see the log")
 		return false

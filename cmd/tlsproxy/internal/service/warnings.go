@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ func (p *Plan) Warnings() []string {
 	all = append(all, storageWarning(p.Config.ACME)...)
 	all = append(all, unusedPools(p.Config)...)
 	all = append(all, p.poolWarnings(time.Now())...)
+	all = append(all, idleWarnings(p.Config)...)
 	all = append(all, offWarnings(p.Config.Timeouts)...)
 	return append(all, descriptorWarning(p.Config.Limits)...)
 }
@@ -87,10 +89,14 @@ func (p *Plan) hostWarnings() (all []string) {
 	return all
 }
 
-// poolWarnings are about the groups towards backends, and the certificates for them.
+// poolWarnings are about the names of backends, the groups towards them, and the
+// certificates for them.
 func (p *Plan) poolWarnings(now time.Time) (all []string) {
 	for _, name := range p.Config.PoolNames() {
 		pool, _ := p.Config.PoolByName(name)
+		if pool.Resolve != 0 && !slices.ContainsFunc(pool.URLs, config.URL.Named) {
+			all = append(all, config.PoolPath(name)+".resolve is set, but no URL of the pool holds a name: nothing is looked up")
+		}
 		path := config.PoolPath(name) + ".tls."
 		if towardsTLS(pool) && !slices.ContainsFunc(pool.TLS.CurveIDs(), groups.PostQuantum) {
 			all = append(all, path+"groups names no post-quantum group; recorded connections can be read once there is a quantum computer")
@@ -113,6 +119,38 @@ func (p *Plan) poolCertificate(name string) *x509.Certificate {
 		return policy.Certificates[0].Leaf
 	}
 	return nil
+}
+
+// idleWarnings are about settings of what a key of its own switches off. They may be
+// there for when it is switched on again.
+func idleWarnings(c *config.Config) (all []string) {
+	d := config.Default()
+	if t := c.TLS.Tickets; !t.Enabled && (t.Secrets != "" || t.Store.URL != "") {
+		all = append(all, "tls.tickets.secrets is set, but tls.tickets.enabled is false: no session is resumed")
+	}
+	if t := c.Tracing; t.Endpoint != "" && t.Ratio == 0 && len(t.Trust) == 0 {
+		all = append(all, "tracing.endpoint is set, but tracing.ratio is 0 and tracing.trust names nobody: nothing is traced")
+	}
+	gpu := c.Provider.GPU
+	gpu.Sign = false // signingWarnings has that
+	if len(gpu.Devices) == 0 {
+		gpu.Devices = nil
+	}
+	if c.Provider.Engine == config.EngineCPU && !reflect.DeepEqual(gpu, d.Provider.GPU) {
+		all = append(all, "provider.gpu has settings, but provider.engine is cpu: no GPU is used")
+	}
+	if n := c.Provider.KeyPool; n != 0 && n != d.Provider.KeyPool && !namesOurs(c) {
+		all = append(all, "provider.key_pool is set, but no pool's tls.groups names a group of ours: no key pair is made ahead")
+	}
+	return all
+}
+
+// namesOurs reports whether a pool offers its backends a group of ours.
+func namesOurs(c *config.Config) bool {
+	return slices.ContainsFunc(c.PoolNames(), func(name string) bool {
+		pool, _ := c.PoolByName(name)
+		return slices.ContainsFunc(pool.TLS.CurveIDs(), groups.Ours)
+	})
 }
 
 // offWarnings are about bounds that are off and by default are not.

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/tls"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -45,15 +46,40 @@ func Serves(cert *tls.Certificate) bool {
 	return ok && key.Curve == elliptic.P256()
 }
 
+// Signature tells of a signature that was made, or was not.
+type Signature struct {
+	Duration     time.Duration
+	Queue, Batch time.Duration // as in provider.Timing
+}
+
 // Certificate returns cert with a key that signs by the provider, or cert itself
-// if it has no such key. It does not change cert.
-func (k *Keys) Certificate(cert *tls.Certificate) *tls.Certificate {
+// if it has no such key. It does not change cert. Each time that the key has signed told
+// is called, in the same goroutine.
+func (k *Keys) Certificate(cert *tls.Certificate, told func(Signature)) *tls.Certificate {
 	if !Serves(cert) {
 		return cert
 	}
 	served := *cert
-	served.PrivateKey = k.signer(cert.PrivateKey.(*ecdsa.PrivateKey))
+	signer := k.signer(cert.PrivateKey.(*ecdsa.PrivateKey))
+	served.PrivateKey = signer
+	if timed, ok := signer.(*provider.Signer); ok {
+		served.PrivateKey = telling{timed, told}
+	}
 	return &served
+}
+
+// telling is a signer for one handshake.
+type telling struct {
+	*provider.Signer
+	told func(Signature)
+}
+
+// Sign implements crypto.Signer.
+func (t telling) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	began := time.Now()
+	signature, timing, err := t.SignTimed(random, digest, opts)
+	t.told(Signature{time.Since(began), timing.Queue, timing.Batch})
+	return signature, err
 }
 
 // signer returns the signer of a key.

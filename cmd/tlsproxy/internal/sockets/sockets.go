@@ -165,8 +165,26 @@ func removeStale(path string) error {
 	if err == nil {
 		c.Close()
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("somebody listens on %s already; end that process, or listen elsewhere", path)
+	if stale, err := isStale(path, err); !stale {
+		return err
 	}
 	return os.Remove(path)
+}
+
+// isStale says what it means for the socket at a path that connecting to it gave err:
+// that nobody listens there, or why its file is not to be removed. It is not stale, and
+// no error, if it is gone by now.
+func isStale(path string, err error) (stale bool, _ error) {
+	var late net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, fs.ErrPermission):
+		return false, fmt.Errorf("whether somebody listens on %s cannot be found out, as this process may not connect to it (%w); remove it if nobody does, or listen elsewhere", path, err)
+	case err == nil, errors.As(err, &late) && late.Timeout(): // one that has no room for another connection is alive
+		return false, fmt.Errorf("somebody listens on %s already; end that process, or listen elsewhere", path)
+	}
+	return false, fmt.Errorf("%s is there and is no socket to listen on (%w); remove it, or listen elsewhere", path, err)
 }

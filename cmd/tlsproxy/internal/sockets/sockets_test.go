@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -75,9 +76,43 @@ func TestUnix(t *testing.T) {
 	if data, err := os.ReadFile(file); string(data) != "precious" {
 		t.Errorf("%q, %v", data, err)
 	}
+	datagrams, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(t.TempDir(), "log")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagrams.Close()
+	other := datagrams.LocalAddr().String()
+	if _, err := (Spec{Unix: other, Mode: 0o600}).Open(nil); err == nil || !strings.Contains(err.Error(), other+" is there and is no socket to listen on (") {
+		t.Errorf("a socket for datagrams: %v", err)
+	}
+	if _, err := os.Lstat(other); err != nil {
+		t.Error(err)
+	}
 	absent := Spec{Unix: filepath.Join(t.TempDir(), "absent", "a.sock"), Mode: 0o600}
 	if _, err := absent.Open(nil); err == nil {
 		t.Error("a socket in a folder that does not exist")
+	}
+}
+
+// TestIsStale: a socket is replaced only if connecting to it was refused, and what else
+// became of that is told.
+func TestIsStale(t *testing.T) {
+	for _, test := range []struct {
+		of    error
+		stale bool
+		want  string // "": no error
+	}{
+		{syscall.ECONNREFUSED, true, ""},
+		{syscall.ENOENT, false, ""},
+		{syscall.EACCES, false, "this process may not connect to it (dial unix: connect: permission denied); remove it if nobody does"},
+		{syscall.EPERM, false, "this process may not connect to it"},
+		{syscall.EAGAIN, false, "somebody listens on a.sock already"},
+		{syscall.EPROTOTYPE, false, "is no socket to listen on"},
+	} {
+		stale, err := isStale("a.sock", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", test.of)})
+		if stale != test.stale || (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v, %v", test.of, stale, err)
+		}
 	}
 }
 

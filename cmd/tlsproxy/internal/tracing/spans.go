@@ -26,6 +26,9 @@ const (
 	KeyExchangeSpan = "key exchange"
 	QueueSpan       = "key exchange: queue"
 	BatchSpan       = "key exchange: batch"
+	SignatureSpan   = "signature"
+	SignQueueSpan   = "signature: queue"
+	SignBatchSpan   = "signature: batch"
 	ConnectionSpan  = "connection"
 	ConnectSpan     = "connect"
 )
@@ -53,6 +56,9 @@ type Handshake struct {
 	// KeyExchanged long; the latter is 0 if there was none.
 	KeyExchange  time.Time
 	KeyExchanged time.Duration
+	// Signature and Signed are the same of a signature that a GPU may make.
+	Signature time.Time
+	Signed    time.Duration
 }
 
 // Request is the trace of a request. Its methods can be called on nil, which traces
@@ -180,22 +186,33 @@ func protocolVersion(proto string) string {
 // handshake fills the span of a handshake, and makes those of its parts.
 func (t *Tracer) handshake(span trace.Span, h *Handshake) {
 	span.SetAttributes(client(&h.Client)...)
-	if h.KeyExchanged == 0 {
+	ctx := trace.ContextWithSpan(context.Background(), span)
+	t.inBatches(ctx, KeyExchangeSpan, h.KeyExchange, h.KeyExchanged, part{QueueSpan, h.Client.Queue}, part{BatchSpan, h.Client.Batch})
+	t.inBatches(ctx, SignatureSpan, h.Signature, h.Signed, part{SignQueueSpan, h.Client.SignQueue}, part{SignBatchSpan, h.Client.SignBatch})
+}
+
+// part is one of the first things that something consists of.
+type part struct {
+	name string
+	took time.Duration
+}
+
+// inBatches makes the span of what began then, unless it took no time, and within it
+// those of its parts, one after the other.
+func (t *Tracer) inBatches(ctx context.Context, name string, began time.Time, took time.Duration, parts ...part) {
+	if took == 0 {
 		return
 	}
-	inner, exchange := t.tracer.Start(trace.ContextWithSpan(context.Background(), span), KeyExchangeSpan, trace.WithTimestamp(h.KeyExchange))
-	began := h.KeyExchange
-	for _, part := range []struct {
-		name string
-		took time.Duration
-	}{{QueueSpan, h.Client.Queue}, {BatchSpan, h.Client.Batch}} {
-		if part.took > 0 {
-			_, s := t.tracer.Start(inner, part.name, trace.WithTimestamp(began))
-			began = began.Add(part.took)
-			s.End(trace.WithTimestamp(began))
+	inner, whole := t.tracer.Start(ctx, name, trace.WithTimestamp(began))
+	at := began
+	for _, p := range parts {
+		if p.took > 0 {
+			_, s := t.tracer.Start(inner, p.name, trace.WithTimestamp(at))
+			at = at.Add(p.took)
+			s.End(trace.WithTimestamp(at))
 		}
 	}
-	exchange.End(trace.WithTimestamp(h.KeyExchange.Add(h.KeyExchanged)))
+	whole.End(trace.WithTimestamp(began.Add(took)))
 }
 
 // Failure says why a handshake failed, as metrics and log do.

@@ -104,14 +104,15 @@ func TestRequest(t *testing.T) {
 		}
 		ended(http.StatusServiceUnavailable, err)
 	}
-	client := accesslog.Client{Connection: 3, Remote: "192.0.2.1:7", SNI: "a.example", Queue: time.Millisecond, Batch: 2 * time.Millisecond,
+	client := accesslog.Client{Connection: 3, Remote: "192.0.2.1:7", SNI: "a.example", Queue: time.Millisecond, Batch: 2 * time.Millisecond, SignQueue: time.Millisecond / 2, SignBatch: time.Millisecond,
 		TLS: &tls.ConnectionState{Version: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256, CurveID: tls.X25519MLKEM768, DidResume: true}}
 	q.End(&accesslog.Request{Client: client, Proto: "HTTP/2.0", Method: "GET", Host: "a.example", Path: "/x", Status: 503, Received: 1, Sent: 2, Route: "/x/", Pool: "web", Backend: "b.example:81"},
-		&Handshake{Client: client, Began: accepted, Ended: accepted.Add(9 * time.Millisecond), KeyExchange: accepted.Add(time.Millisecond), KeyExchanged: 4 * time.Millisecond})
+		&Handshake{Client: client, Began: accepted, Ended: accepted.Add(9 * time.Millisecond), KeyExchange: accepted.Add(time.Millisecond), KeyExchanged: 4 * time.Millisecond,
+			Signature: accepted.Add(6 * time.Millisecond), Signed: 2 * time.Millisecond})
 	shut(t, tracer)
 
 	spans := receiver.Spans()
-	if len(spans) != 7 {
+	if len(spans) != 10 {
 		t.Fatalf("%d spans", len(spans))
 	}
 	tries := spans[:2]
@@ -146,6 +147,9 @@ func TestRequest(t *testing.T) {
 		KeyExchangeSpan: {all[HandshakeSpan].ID, time.Millisecond, 5 * time.Millisecond},
 		QueueSpan:       {all[KeyExchangeSpan].ID, time.Millisecond, 2 * time.Millisecond},
 		BatchSpan:       {all[KeyExchangeSpan].ID, 2 * time.Millisecond, 4 * time.Millisecond},
+		SignatureSpan:   {all[HandshakeSpan].ID, 6 * time.Millisecond, 8 * time.Millisecond},
+		SignQueueSpan:   {all[SignatureSpan].ID, 6 * time.Millisecond, 6500 * time.Microsecond},
+		SignBatchSpan:   {all[SignatureSpan].ID, 6500 * time.Microsecond, 7500 * time.Microsecond},
 	} {
 		s := all[name]
 		if s.Parent != want.parent || s.Trace != root.Trace || s.StartTimeUnixNano != uint64(accepted.Add(want.from).UnixNano()) || s.EndTimeUnixNano != uint64(accepted.Add(want.until).UnixNano()) {
@@ -158,7 +162,7 @@ func TestRequest(t *testing.T) {
 			t.Errorf("the receiver was told %v", h)
 		}
 	}
-	if st := tracer.Stats(); *st != (Stats{Exported: 7}) {
+	if st := tracer.Stats(); *st != (Stats{Exported: 10}) {
 		t.Errorf("%+v", st)
 	}
 }
