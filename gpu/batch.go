@@ -9,10 +9,11 @@ import (
 	"github.com/ctrutls/ctrutls/gpu/driver"
 )
 
-// A buffer is the pinned memory of one batch.
+// A buffer is the pinned memory of one batch, and what its callers wait by.
 type buffer struct {
 	memory []byte
 	mapped driver.DevicePtr // where kernels reach it
+	beds   []bed            // by row; a Ticket waits at that of its first
 }
 
 // A batch is rows of one kind on their way through a device. It is made anew for every use of a buffer, so that whoever still
@@ -20,7 +21,8 @@ type buffer struct {
 //
 // Three things are counted down to zero by whichever goroutine comes last, without locks: rows whose input is being written, callers
 // that have not left, and the two users of the buffer, callers and worker. The first two are counted from below: a batch's size is known
-// only when it is sealed, and is added then.
+// only when it is sealed, and is added then. Each of the counters that every row changes has a cache line of its own, so that callers on
+// different processors who are in different places do not take it from each other.
 type batch struct {
 	session *session
 	kind    *Kind
@@ -31,13 +33,17 @@ type batch struct {
 	took     time.Duration // until its results were there; set before done is closed, where there are some
 	deadline time.Time     // by when it must have ended; set by the worker that starts it
 
+	_      line
 	joined atomic.Uint64 // rows taken, and sealed
+	_      line
 
 	// Set under session.mu when the batch is sealed.
 	sealed bool
 	size   int // rows
 
+	_       line
 	writing atomic.Int64
+	_       line
 	written chan struct{} // where the last writer finds the worker; set before the size is added to writing
 
 	over  atomic.Bool   // whoever sets it closes done
@@ -46,9 +52,16 @@ type batch struct {
 	late  bool          // set before that: the callers gave up
 	inUse atomic.Int32  // callers and worker
 
+	morning *sleeper     // in the beds of those who need not sleep any more
+	woken   atomic.Int32 // groups of callers whose waking somebody has taken on
+	unwiped atomic.Bool  // outputs may hold what nobody wiped
+	_       line
 	leaving atomic.Int64
-	unwiped atomic.Bool // outputs may hold what nobody wiped
+	_       line
 }
+
+// line keeps what stands before it and what stands after it in different cache lines.
+type line [64]byte
 
 const (
 	sealedBit = 1 << 63
@@ -94,6 +107,7 @@ func (b *batch) finish(err error) bool {
 	}
 	b.err, b.late = err, err == ErrLate
 	close(b.done)
+	b.wake()
 	b.leave(-b.size)
 	return true
 }
@@ -153,17 +167,11 @@ func (t *Ticket) Submit() {
 
 // Wait waits for the results. Its error is ErrLate, ErrFault or the context's cause, and none of them means that the batch has ended.
 func (t *Ticket) Wait(ctx context.Context) error {
-	ended := ctx.Done()
-	if ended == nil {
-		<-t.batch.done
-		return t.batch.err
-	}
-	select {
-	case <-t.batch.done:
-		return t.batch.err
-	case <-ended:
+	if !t.batch.buffer.beds[t.first].sleep(t.batch.morning, ctx.Done()) {
 		return context.Cause(ctx)
 	}
+	t.batch.wake()
+	return t.batch.err
 }
 
 // Output returns the output of row i, of the kind's OutputSize, until Release. It is there after Wait has returned nil.

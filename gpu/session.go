@@ -115,7 +115,7 @@ func (s *session) start(k *Kind, n int) (Ticket, error) {
 	if len(s.free) == 0 || (len(s.free) == 1 && q.buffers > 0 && len(s.queues) > 1) {
 		return Ticket{}, ErrBusy
 	}
-	b := &batch{session: s, kind: k, opened: time.Now(), done: make(chan struct{})}
+	b := &batch{session: s, kind: k, opened: time.Now(), done: make(chan struct{}), morning: new(sleeper)}
 	b.buffer, s.free = s.free[len(s.free)-1], s.free[:len(s.free)-1]
 	b.inUse.Store(2)
 	_, got := b.join(n)
@@ -427,7 +427,7 @@ func (s *session) allocate(size, scratch int) error {
 		if err != nil {
 			return err
 		}
-		s.buffers = append(s.buffers, &buffer{memory, mapped})
+		s.buffers = append(s.buffers, &buffer{memory, mapped, make([]bed, e.config.Capacity)})
 	}
 	s.wipe()
 	s.free = slices.Clone(s.buffers)
