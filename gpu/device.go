@@ -34,6 +34,8 @@ type device struct {
 
 	batches, rows, jobRows, late, faults, hangs, resets, reopened atomic.Uint64
 
+	sensing reading // of sensors, the latest one
+
 	mu     sync.Mutex
 	state  State
 	since  time.Time

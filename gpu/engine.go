@@ -17,7 +17,7 @@ type Engine struct {
 	probes  []probe
 	signing signingKeys
 	devices []*device
-	monitor *driver.Monitor // nil without NVML
+	monitor monitor // nil without NVML
 	closing chan struct{}
 	once    sync.Once
 	keepers sync.WaitGroup

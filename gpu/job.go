@@ -57,6 +57,9 @@ func (j *Job) check(e *Engine) error {
 	if j.Table != nil && j.Table.kind != j.Kind {
 		return fmt.Errorf("gpu: a Job of %v with a Table for %v", j.Kind, j.Table.kind)
 	}
+	if j.Table != nil && j.Table.closed.Load() {
+		return errors.New("gpu: a Job with a Table that is closed")
+	}
 	input, output := j.rowSizes()
 	index := 0
 	if j.Table != nil && j.Kind.operation == Decaps {

@@ -300,6 +300,60 @@ func testJobFaults(t *testing.T, sim *simctl.Sim, cfg Config) {
 	}
 }
 
+// A freedWatch sees whether device memory is wiped when it is freed.
+type freedWatch struct {
+	driver.API
+	mu    sync.Mutex
+	sizes map[driver.DevicePtr]int
+	left  int // times that it was not
+}
+
+func (d *freedWatch) MemAlloc(n int) (driver.DevicePtr, error) {
+	p, err := d.API.MemAlloc(n)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sizes[p] = n
+	return p, err
+}
+
+func (d *freedWatch) MemFree(p driver.DevicePtr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	held := make([]byte, d.sizes[p])
+	if err := errors.Join(d.API.CopyToHost(held, p, 0), d.API.StreamSynchronize(0)); err != nil {
+		return err
+	}
+	if !bytes.Equal(held, make([]byte, len(held))) {
+		d.left++
+	}
+	return d.API.MemFree(p)
+}
+
+// Wherever a plan is broken off, nothing of it is left in the memory that is freed then.
+func TestJobWipedAfterFault(t *testing.T) {
+	for _, op := range []Operation{KeyGen, Encaps, Decaps} {
+		again := true
+		for site := 0; again; site++ {
+			t.Run(fmt.Sprintf("%v/%d", op, site), func(t *testing.T) {
+				sim, cfg := simulated(t)
+				api, err := driver.Open(cfg.Library)
+				check(t, err)
+				d := &freedWatch{API: api, sizes: make(map[driver.DevicePtr]int)}
+				cfg.Driver, cfg.Backoff = d, never
+				e := open(t, cfg)
+				j, _ := newJob(t, e, op, 2)
+				sim.FailCall(0, "cuLaunchKernel", site, 1, int(driver.ErrInvalidValue), false)
+				runJob(t, e, j)
+				check(t, e.Close())
+				if d.left > 0 {
+					t.Errorf("something is left in %d pieces of memory", d.left)
+				}
+				again = sim.LastFault() != ""
+			})
+		}
+	}
+}
+
 // soon is when something hangs that does.
 const soon = 50 * time.Millisecond
 
@@ -602,6 +656,12 @@ func TestJobRefused(t *testing.T) {
 		if _, err := e.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want an error about %s", err, name)
 		}
+	}
+	j, _ := newJob(t, e, Encaps, 2)
+	withTable(t, e, j)
+	check(t, j.Table.Close())
+	if _, err := e.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "Table that is closed") {
+		t.Errorf("%v, want an error about the Table", err)
 	}
 	if _, err := e.AllocPinned(0); err == nil {
 		t.Error("no bytes were allocated")

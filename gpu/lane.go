@@ -534,6 +534,7 @@ func (l *lane) free() error {
 	}
 	for i := range l.rings {
 		wipe(l.rings[i].memory.at, l.rings[i].memory.size)
+		wipe(l.rings[i].scratch.at, l.rings[i].scratch.size) // which a plan that was broken off has left as it was
 	}
 	for t, p := range l.tables {
 		wipe(p, t.size)

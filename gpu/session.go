@@ -349,14 +349,7 @@ func (s *session) isStopping() bool {
 	return s.stopping
 }
 
-func (s *session) isHung() bool {
-	select {
-	case <-s.hung:
-		return true
-	default:
-		return false
-	}
-}
+func (s *session) isHung() bool { return isClosed(s.hung) }
 
 // openSession opens the device for cfg. It is called on a locked thread, which it leaves without a context.
 func openSession(d *device) (s *session, err error) {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/ctrutls/ctrutls/kernels"
 )
@@ -17,7 +17,7 @@ type Table struct {
 	rows   int
 	size   int    // bytes
 	keys   []byte // for the devices that have not seen it yet
-	once   sync.Once
+	closed atomic.Bool
 }
 
 // NewTable makes a table of keys, packed one after another, which it copies: one of them for Encaps, at most 524,288 for Decaps. Whether a key
@@ -40,15 +40,16 @@ func (t *Table) Rows() int { return t.rows }
 // Close wipes the table, here and on the devices, for each of which it may wait for the chunk that others' Jobs have there, not for their end. No Job may be
 // using it. Later calls do nothing.
 func (t *Table) Close() (err error) {
-	t.once.Do(func() {
-		for _, d := range t.engine.devices {
-			if s := d.session.Load(); s != nil && s.enter() {
-				err = errors.Join(err, s.lane.forget(t))
-				s.busy.Done()
-			}
+	if t.closed.Swap(true) {
+		return nil
+	}
+	for _, d := range t.engine.devices {
+		if s := d.session.Load(); s != nil && s.enter() {
+			err = errors.Join(err, s.lane.forget(t))
+			s.busy.Done()
 		}
-		clear(t.keys)
-		t.keys = nil
-	})
+	}
+	clear(t.keys)
+	t.keys = nil
 	return err
 }
