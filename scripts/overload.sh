@@ -32,10 +32,11 @@ ulimit -n "$(ulimit -Hn)"
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out cert.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null
 port=23000
 taskset -c "$CLIENT_CORES" "$binaries/goproxy" backend --listen 127.0.0.1:$port >backend.log &
-pids+=($!)
+pids+=("$!")
 
-# under KEY_EXCHANGES prints the median, in nanoseconds, of requests over connections that
-# are there, and how many handshakes of the load were made and refused.
+# under KEY_EXCHANGES sets median to that of requests over connections that are there, in
+# nanoseconds, and prints how many handshakes of the load were made and refused. It is not
+# for a subshell, in which finish would not know of what it starts.
 under() {
 	port=$((port + 1))
 	cat >proxy.yaml <<-CONFIG
@@ -47,12 +48,15 @@ under() {
 	CONFIG
 	taskset -c "$SERVER_CORE" "$binaries/tlsproxy" run -c proxy.yaml &
 	local server=$!
-	pids+=($server)
-	until (exec 3<>"/dev/tcp/localhost/$port") 2>/dev/null; do sleep 0.1; done
+	pids+=("$server")
+	until (exec 3<>"/dev/tcp/localhost/$port") 2>/dev/null; do
+		kill -0 "$server" 2>/dev/null || { echo 'overload: tlsproxy did not start' >&2; exit 1; }
+		sleep 0.1
+	done
 	taskset -c "$CLIENT_CORES" "$binaries/tlsproxy" bench localhost:$port --ca cert.pem --groups X25519 \
 		--concurrency "$CONCURRENCY" --duration 1h --json >load.json 2>/dev/null &
 	local load=$!
-	pids+=($load)
+	pids+=("$load")
 	sleep 2
 	taskset -c "$CLIENT_CORES" "$binaries/tlsproxy" bench localhost:$port --ca cert.pem --groups X25519 \
 		--concurrency 1 --warm-up 0s --duration 20s --requests 3 --json >probe.json || true # some are refused
@@ -60,14 +64,17 @@ under() {
 	wait "$load" || true
 	kill "$server"
 	wait "$server" || true
-	jq -r '.levels[0][0].request.p50' probe.json
+	pids=("${pids[0]}")
+	median=$(jq -r '.levels[0][0].request.p50' probe.json)
 	jq -r '.levels[0][0] | "  \(.completed) handshakes were made, \(.per_second | round) a second, \(.failed) refused"' load.json >&2
 }
 
 for round in $(seq "$ROUNDS"); do
 	echo "round $round, without a bound:" >&2
-	before=$(under 1000000)
+	under 1000000
+	before=$median
 	echo "round $round, by default:" >&2
-	after=$(under 0)
+	under 0
+	after=$median
 	jq -nr --argjson a "$after" --argjson b "$before" '"a request takes \($a / $b * 1000 | round / 1000) of the time: \($a / 1e6 | round) ms against \($b / 1e6 | round) ms"'
 done

@@ -223,20 +223,20 @@ func TestTurnOrder(t *testing.T) {
 func TestTurnsByDefault(t *testing.T) {
 	processors := turnsPerProcessor * runtime.GOMAXPROCS(0)
 	for _, test := range []struct {
+		gpus   int
 		change func(*config.Config)
 		want   int
 	}{
-		{func(c *config.Config) {}, processors},
-		{func(c *config.Config) { c.Provider.Engine = config.EngineAuto }, processors + 2*1024},
-		{func(c *config.Config) {
-			c.Provider.Engine, c.Provider.GPU.Devices, c.Provider.GPU.Capacity = config.EngineGPU, []int{0, 3, 5}, 100
-		}, processors + 3*2*100},
-		{func(c *config.Config) { c.Provider.Engine, c.Limits.KeyExchanges = config.EngineGPU, 5 }, 5},
+		{0, func(c *config.Config) {}, processors},
+		{0, func(c *config.Config) { c.Provider.Engine = config.EngineAuto }, processors}, // on a machine without
+		{1, func(c *config.Config) {}, processors + 2*1024},
+		{3, func(c *config.Config) { c.Provider.GPU.Capacity = 100 }, processors + 3*2*100},
+		{3, func(c *config.Config) { c.Limits.KeyExchanges = 5 }, 5},
 	} {
 		c := config.Default()
 		test.change(c)
-		if got := newTurns(c).most; got != test.want {
-			t.Errorf("%+v: %d turns, want %d", c.Provider, got, test.want)
+		if got := newTurns(c, test.gpus).most; got != test.want {
+			t.Errorf("%d GPUs, %+v: %d turns, want %d", test.gpus, c.Provider, got, test.want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ type Issuer interface {
 	Challenge(*tls.ClientHelloInfo) *tls.Config
 }
 
-// Options configure a Server. All but Tickets, Issuer, Sign, Logger, Observer and Tracer are
+// Options configure a Server. All but Tickets, Issuer, Sign, GPUs, Logger, Observer and Tracer are
 // required, and ClientCAs where the configuration names some.
 type Options struct {
 	Config       *config.Config
@@ -48,6 +48,7 @@ type Options struct {
 	// that signs in another way, and has each Signature told of, in the handshake's
 	// goroutine.
 	Sign     func(cert *tls.Certificate, told func(Signature)) *tls.Certificate
+	GPUs     int // that key exchanges are computed on, as provider.gpu says
 	Hosts    *routing.Table
 	Logger   *slog.Logger    // nil: slog.Default()
 	Observer Observer        // nil: nobody

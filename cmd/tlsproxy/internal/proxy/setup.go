@@ -26,7 +26,7 @@ func newSetup(s *Server, o Options) *setup {
 		hosts:       o.Hosts,
 		timeouts:    o.Config.Timeouts,
 		limits:      o.Config.Limits,
-		turns:       newTurns(o.Config),
+		turns:       newTurns(o.Config, o.GPUs),
 		accessLog:   o.Config.Log.Requests,
 		passthrough: passesThrough(o.Hosts),
 		policies:    newPolicies(o),

@@ -41,13 +41,12 @@ type waiter struct {
 // held up, and are few enough for requests to come in between.
 const turnsPerProcessor = 8
 
-func newTurns(c *config.Config) *turns {
+// newTurns are those of a configuration and of so many GPUs that are in use.
+func newTurns(c *config.Config, gpus int) *turns {
 	t := &turns{most: c.Limits.KeyExchanges, wait: time.Duration(c.Limits.KeyExchangeWait)}
 	if t.most == 0 {
-		t.most = turnsPerProcessor * runtime.GOMAXPROCS(0)
-		if g := c.Provider.GPU; c.Provider.Engine != config.EngineCPU { // those that wait for a batch keep no processor busy
-			t.most += max(len(g.Devices), 1) * g.Workers * g.Capacity
-		}
+		g := c.Provider.GPU // those that wait for a batch keep no processor busy
+		t.most = turnsPerProcessor*runtime.GOMAXPROCS(0) + gpus*g.Workers*g.Capacity
 	}
 	return t
 }

@@ -147,6 +147,9 @@ func (s *Service) options(p *Plan, pools map[string]*backend.Pool) (proxy.Option
 	if s.issuer != nil {
 		o.Issuer = s.issuer
 	}
+	if g := s.provider.Stats().GPU; g != nil {
+		o.GPUs = len(g.Devices)
+	}
 	if s.keys != nil {
 		o.Sign = func(cert *tls.Certificate, told func(proxy.Signature)) *tls.Certificate {
 			return s.keys.Certificate(cert, func(made signing.Signature) { told(proxy.Signature(made)) })

@@ -39,6 +39,9 @@ func TestSignOnSimulatedGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o, err := s.options(s.current(), s.current().open); err != nil || o.GPUs != 1 {
+		t.Errorf("the proxy is told of %d GPUs (%v)", o.GPUs, err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx, nil) }()
