@@ -22,14 +22,19 @@ import (
 // A batch of n requests takes base + n * each on a GPU, by a line through what was
 // measured, and n * cost on one processor. From base / (cost - each) requests on
 // the GPU is done sooner: that many arrive while a batch runs when the load is
-// one processor. From that load on the GPUs get them; below it, and whenever
-// nothing else is in flight, the CPU serves at once. A batch of one saves nothing,
-// so the threshold is two requests in flight at least. Where a further request
+// one processor. From that load on the GPUs get them, and where there are few
+// processors from a quarter of them on: a handshake has as much else to do as its key
+// exchange, so half of them are busy then, and requests begin to wait for each other.
+// Below it, and whenever nothing else is in flight, the CPU serves at once. A batch
+// costs the processor something too, which its requests have to be worth
+// (batchCost): a few signatures in flight, tens of encapsulations. Where a further request
 // takes a GPU longer than it takes a processor, the GPU gets none, except for a
 // few now and then, by which it shows whether that still holds.
 type router struct {
 	cpu    *cpuEngine
 	gpu    offload
+	most   int          // processors
+	enough float64      // the load from which on GPUs get requests
 	onCPU  atomic.Int64 // processors busy with requests
 	load   average.Level
 	routes [operations][]*route // by parameter set, as in schemes
@@ -49,7 +54,12 @@ type route struct {
 }
 
 const (
-	// minBatch is the least number of requests for which a batch is worthwhile.
+	// batchCost is what requests must cost the CPU together for a batch to be
+	// worthwhile. A batch costs it 60 to 90 us, in calls of the driver and threads that
+	// wake, on a machine with an H200.
+	batchCost = 200 * time.Microsecond
+	// minBatch is how many requests that is while one's cost or a batch's time is not
+	// known.
 	minBatch = 2
 	// A GPU that was not measured gets so many requests at a time, and one that is
 	// slower than a processor so many after each number that it did not get.
@@ -58,7 +68,8 @@ const (
 )
 
 func newRouter(cpu *cpuEngine, gpu offload) *router {
-	r := &router{cpu: cpu, gpu: gpu, sign: &route{kind: request{op: opSign}}}
+	processors := runtime.GOMAXPROCS(0) // asking takes a lock: not for each request
+	r := &router{cpu: cpu, gpu: gpu, most: processors, enough: min(1, float64(processors)/4), sign: &route{kind: request{op: opSign}}}
 	for _, s := range schemes {
 		for op := range operations {
 			t := &route{kind: request{op: op, scheme: s}}
@@ -104,7 +115,8 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	t, n := r.route(&batch[0]), int64(len(batch))
 	offload := r.offloads(t, len(batch))
 	if q := &batch[0]; q.op == opSign {
-		offload = q.key.inDemand(n, r.share(t)) && offload && adopted(q)
+		l, _ := r.gpu.latency(q)
+		offload = q.key.inDemand(n, r.share(t), t.least(l)) && offload && adopted(q)
 		flight := q.key.flight(offload)
 		flight.Add(n)
 		defer flight.Add(-n)
@@ -115,7 +127,7 @@ func (r *router) serve(ctx context.Context, batch []request) {
 		r.gpu.serve(ctx, batch)
 		return
 	}
-	busy := int64(min(len(batch), runtime.GOMAXPROCS(0)))
+	busy := int64(min(len(batch), r.most))
 	r.onCPU.Add(busy)
 	defer r.onCPU.Add(-busy)
 	r.cpu.serve(ctx, batch)
@@ -131,10 +143,11 @@ type keyLoad struct {
 
 // inDemand says whether a batch's time would bring a key as many signatures as
 // a batch is worth, and takes note of the load that n more meet. share is what
-// one on a GPU stands for; before that is known, which 1 says, any demand will do.
-func (k *keyLoad) inDemand(n int64, share float64) bool {
+// one on a GPU stands for; before that is known, which 1 says, any demand will do. least
+// is what a batch is to have.
+func (k *keyLoad) inDemand(n int64, share, least float64) bool {
 	level := k.level.Add(float64(k.onCPU.Load()) + float64(k.onGPU.Load())*share)
-	return share >= 1 || level+float64(n-1)*share >= minBatch*share
+	return share >= 1 || level+float64(n-1)*share >= least*share
 }
 
 // flight is where signatures are counted while they are served.
@@ -174,9 +187,18 @@ func (r *router) share(t *route) float64 {
 	return min(cost/float64(l.flight), 1)
 }
 
+// least is how many requests a batch is to have.
+func (t *route) least(l latency) float64 {
+	cost := t.cost.Value()
+	if cost == 0 || l.mean == 0 {
+		return minBatch
+	}
+	return max(1, float64(batchCost)/cost)
+}
+
 // threshold is the number of requests in flight from which on the GPUs are to
 // get them; 0 if they never are.
-func (t *route) threshold(l latency) float64 {
+func (r *router) threshold(t *route, l latency) float64 {
 	cost := t.cost.Value()
 	switch gain := cost - float64(l.each); {
 	case cost == 0 || l.mean == 0:
@@ -184,7 +206,7 @@ func (t *route) threshold(l latency) float64 {
 	case gain <= 0:
 		return 0
 	default:
-		return max(minBatch, float64(l.base)/gain)
+		return max(t.least(l), r.enough*float64(l.base)/gain)
 	}
 }
 
@@ -209,13 +231,13 @@ func (r *router) offloads(t *route, n int) bool {
 		return false
 	}
 	share := r.share(t)
-	if load+float64(n-1)*share < max(1, minBatch*share) {
+	if load+float64(n-1)*share < max(r.enough, t.least(l)*share) {
 		return false
 	}
 	switch {
 	case l.mean == 0: // a few will tell
 		return t.onGPU.Load() < trials
-	case t.threshold(l) > 0:
+	case r.threshold(t, l) > 0:
 		return true
 	}
 	return t.tries.Add(1)%trialEvery < trials
@@ -231,6 +253,6 @@ func (r *router) stats(st *Stats) {
 			continue
 		}
 		st.Routing.Routes = append(st.Routing.Routes, RouteStats{Scheme: schemeName(&t.kind), Operation: t.kind.op.String(),
-			CPUCost: time.Duration(cost), BatchLatency: l.mean, BatchBase: l.base, BatchEach: l.each, Threshold: t.threshold(l)})
+			CPUCost: time.Duration(cost), BatchLatency: l.mean, BatchBase: l.base, BatchEach: l.each, Threshold: r.threshold(t, l)})
 	}
 }

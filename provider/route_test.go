@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -32,11 +33,12 @@ func takes(mean, base, each time.Duration) latency {
 	return latency{mean: mean, base: base, each: each, flight: mean}
 }
 
-// route761 returns a router whose measurements say that an encapsulation costs
-// 25 us on the CPU and a batch takes 100 us.
+// route761 returns a router of four processors whose measurements say that an
+// encapsulation costs 25 us on the CPU and a batch takes 200 us.
 func route761() (*router, *fakeGPU, *route) {
-	g := &fakeGPU{present: true, takes: takes(100_000, 100_000, 0), hold: make(chan struct{}), entered: make(chan int, 100)}
+	g := &fakeGPU{present: true, takes: takes(200_000, 200_000, 0), hold: make(chan struct{}), entered: make(chan int, 100)}
 	r := newRouter(&cpuEngine{log: slog.Default()}, g)
+	r.most, r.enough = 4, 1
 	t := r.route(&request{op: opEncapsulate, scheme: ctruprime.Scheme761()})
 	t.cost.Add(25_000)
 	return r, g, t
@@ -55,11 +57,11 @@ func TestRouteByLoad(t *testing.T) {
 	if settle(r, encaps) {
 		t.Error("a request alone is not for the GPU")
 	}
-	// Four requests in flight on the GPU are the work of one processor.
+	// Eight requests in flight on the GPU are the work of one processor.
 	for _, c := range []struct {
 		onCPU, onGPU int64
 		want         bool
-	}{{0, 1, false}, {0, 3, false}, {0, 5, true}, {0, 40, true}, {2, 0, true}, {7, 0, true}, {0, 0, false}} {
+	}{{0, 1, false}, {0, 7, false}, {0, 9, true}, {0, 40, true}, {2, 0, true}, {7, 0, true}, {0, 0, false}} {
 		r.onCPU.Store(c.onCPU)
 		encaps.onGPU.Store(c.onGPU)
 		if got := settle(r, encaps); got != c.want {
@@ -90,13 +92,13 @@ func TestRouteThreshold(t *testing.T) {
 		takes     latency
 		threshold float64
 	}{
-		{25_000, takes(100_000, 100_000, 0), 4},
+		{25_000, takes(100_000, 100_000, 0), 8}, // a batch is to be worth its cost
 		{25_000, takes(200_000, 200_000, 0), 8},
 		{100_000, takes(200_000, 200_000, 0), 2},
-		{200_000, takes(100_000, 100_000, 0), 2},
-		{95_000, takes(190_000, 160_000, 200), 2}, // an exchange, with X25519
+		{400_000, takes(100_000, 100_000, 0), 1},
+		{100_000, takes(190_000, 160_000, 200), 2}, // an exchange, with X25519
 		{10_000, takes(1_000_000, 1_000_000, 0), 100},
-		{30_000, takes(120_000, 80_000, 10_000), 4},
+		{40_000, takes(220_000, 180_000, 10_000), 6},
 		{30_000, takes(120_000, 80_000, 30_000), 0},
 		{5_000, takes(500_000, 0, 500_000), 0},
 		{5_000, latency{}, 2},
@@ -137,6 +139,27 @@ func TestRouteThreshold(t *testing.T) {
 	}
 }
 
+// Where there are few processors, GPUs get requests before those would keep one busy.
+func TestRouteFewProcessors(t *testing.T) {
+	if r, _, _ := route761(); newRouter(r.cpu, r.gpu).enough != min(1, float64(runtime.GOMAXPROCS(0))/4) {
+		t.Errorf("a load of %v is enough with %d processors", newRouter(r.cpu, r.gpu).enough, runtime.GOMAXPROCS(0))
+	}
+	for enough, want := range map[float64]float64{0.25: 2, 0.5: 2, 1: 4} {
+		r, g, _ := route761()
+		r.enough = enough
+		g.takes = takes(400_000, 400_000, 0)
+		exchange := r.route(&request{op: opServerExchange, scheme: ctruprime.Scheme761()})
+		exchange.cost.Add(100_000)
+		if got := r.threshold(exchange, g.takes); got != want {
+			t.Errorf("a threshold of %v where a load of %v is enough, want %v", got, enough, want)
+		}
+		exchange.onGPU.Store(3)
+		if got := settle(r, exchange); got != (enough < 1) {
+			t.Errorf("three in flight, where a load of %v is enough: %v", enough, got)
+		}
+	}
+}
+
 // A GPU that was not measured yet gets a few requests at a time.
 func TestRouteUnmeasured(t *testing.T) {
 	r, g, encaps := route761()
@@ -154,7 +177,7 @@ func TestRouteUnmeasured(t *testing.T) {
 // A batch brings its own load.
 func TestRouteBatch(t *testing.T) {
 	r, _, encaps := route761()
-	for n, want := range map[int]bool{1: false, 3: false, 5: true, 100: true} {
+	for n, want := range map[int]bool{1: false, 7: false, 9: true, 100: true} {
 		if got := r.offloads(encaps, n); got != want {
 			t.Errorf("a batch of %d: %v", n, got)
 		}
@@ -178,7 +201,7 @@ func TestRouteServe(t *testing.T) {
 	if n := encaps.onGPU.Load(); n != 50 {
 		t.Errorf("%d in flight", n)
 	}
-	if got, want := r.inFlight(), 12.5; got != want {
+	if got, want := r.inFlight(), 6.25; got != want {
 		t.Errorf("a load of %v, want %v", got, want)
 	}
 	close(g.hold)

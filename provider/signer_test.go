@@ -226,7 +226,7 @@ func TestRouteSignatures(t *testing.T) {
 	}
 	k.onCPU.Store(8)
 	for range 500 {
-		k.inDemand(1, r.share(r.sign))
+		k.inDemand(1, r.share(r.sign), r.sign.least(g.takes))
 	}
 	if q, onGPU := sign(); onGPU || !q.wanted {
 		t.Error("no device is to know the key")
@@ -257,12 +257,12 @@ func TestKeyLoad(t *testing.T) {
 		k.onGPU.Store(c.onGPU)
 		got := false
 		for range 500 {
-			got = k.inDemand(c.batch, share)
+			got = k.inDemand(c.batch, share, 2)
 		}
 		if got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
-		if !k.inDemand(1, 1) {
+		if !k.inDemand(1, 1, 2) {
 			t.Error("a GPU that was not measured is not tried")
 		}
 	}
