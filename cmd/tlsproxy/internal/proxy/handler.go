@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
@@ -100,9 +102,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusNotImplemented, "This is a reverse proxy: it opens no tunnels.")
 		return
 	}
-	if r.Host == "" {
-		// A backend would take its own address for the host that was asked for.
+	if r.Host == "" || !httpguts.ValidHostHeader(r.Host) {
+		// A backend would take its own address for the host that was asked for: of what
+		// cannot be one, as HTTP/2 lets it come, net/http passes on nothing.
 		x.errorPage(http.StatusBadRequest, "The request names no host.")
+		return
+	}
+	if strings.Contains(r.RequestURI, " ") {
+		// HTTP/2 can carry it; a request line of HTTP/1.1 would have another part.
+		x.errorPage(http.StatusBadRequest, "The request's path and query hold a space.")
 		return
 	}
 	host := h.live.hostFor(x.conn, r.Host)
