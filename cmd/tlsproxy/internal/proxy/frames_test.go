@@ -77,6 +77,40 @@ func (r *rig) askHTTP2(fields []field) int {
 	}
 }
 
+// TestBytesAhead: clients of one HTTP/2 connection may send as much as it is said of
+// bodies that nobody takes, be it in one request or in several.
+func TestBytesAhead(t *testing.T) {
+	r := newMemRig(t, nil, nil)
+	t.Cleanup(func() { r.back.Close() })
+	policy := r.tlsConfig()
+	policy.NextProtos = []string{"h2"}
+	c := r.connectWith(policy)
+	framer := http2.NewFramer(c, c)
+	go func() {
+		io.WriteString(c, http2.ClientPreface)
+		framer.WriteSettings()
+	}()
+	var stream, whole uint32
+	for stream == 0 || whole == 0 {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				stream, _ = frame.Value(http2.SettingInitialWindowSize)
+			}
+		case *http2.WindowUpdateFrame:
+			const initial = 1<<16 - 1 // RFC 9113, section 6.9.2
+			whole = initial + frame.Increment
+		}
+	}
+	if stream != maxAheadBytes || whole != maxAheadBytes {
+		t.Errorf("%d bytes for a request, %d for all; want %d", stream, whole, maxAheadBytes)
+	}
+}
+
 // TestSmugglingFromHTTP2 sends what HTTP/2 can carry and HTTP/1.1 would say in another
 // way. The backend must get one request, whose line and Host are those that were asked
 // for, or none.
