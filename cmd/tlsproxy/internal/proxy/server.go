@@ -170,7 +170,7 @@ func (s *Server) httpServer() *http.Server {
 		ConnContext:       withConn,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams, MaxReadFrameSize: maxFrameBytes,
 			MaxReceiveBufferPerConnection: maxAheadBytes, MaxReceiveBufferPerStream: maxAheadBytes},
-		Protocols:         new(http.Protocols),
+		Protocols: new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
