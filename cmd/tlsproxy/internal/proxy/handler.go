@@ -89,6 +89,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.observer.ObserveRequest(event)
 	}()
 	defer x.finish()
+	defer x.closeSwitched()
 	if over {
 		x.Header().Set("Retry-After", "1")
 		x.errorPage(http.StatusServiceUnavailable, "Too many requests are under way.")
@@ -150,6 +151,9 @@ func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := time.Now()
 	response, err := x.pool.RoundTrip(r)
 	x.answered = time.Since(asked)
+	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+		x.switched = response.Body
+	}
 	return response, err
 }
 

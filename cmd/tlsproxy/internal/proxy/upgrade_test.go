@@ -199,6 +199,31 @@ func TestRefusedUpgrade(t *testing.T) {
 	}
 }
 
+// TestAnotherUpgrade: a backend that switches to something other than what was asked for,
+// be it one of several, has broken off, and its connection is given up.
+func TestAnotherUpgrade(t *testing.T) {
+	for _, headers := range []string{"Connection: Upgrade\r\nUpgrade: chat, other\r\n", "Connection: Upgrade\r\nUpgrade: other\r\n", ""} {
+		ended := make(chan error, 1)
+		r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+			c, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer c.Close()
+			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n")
+			_, err = io.Copy(io.Discard, rw)
+			ended <- err
+		})
+		if response, body := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n"); response.StatusCode != 502 {
+			t.Errorf("%s: %s %q", headers, response.Status, body)
+		}
+		<-ended
+		for r.pool.Status()[0].Underway > 0 { // until it counts no more
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
 // TestIdleTunnel: an upgraded connection ends when nothing passes for a time,
 // however long it has been there.
 func TestIdleTunnel(t *testing.T) {
