@@ -122,7 +122,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.route, x.pool = host.Route(r.URL.Path)
-	dropUpgrade(r.Header)
+	dropUpgrade(r.Header, x.body != nil)
 	if x.body != nil {
 		r.Body = x.body
 	}
@@ -190,8 +190,13 @@ func (w withoutPanics) Write(line []byte) (int, error) {
 // dropUpgrade makes a request that asks to switch to another kind of HTTP or
 // to TLS a plain one, as RFC 9110, section 7.8, allows. A client could
 // otherwise, on a connection switched to h2c, send the backend requests whose
-// headers the proxy never sees.
-func dropUpgrade(h http.Header) {
+// headers the proxy never sees. So it does with a request that has a body: a backend that
+// switches before it has all of that would have two read from the client at once, the body
+// and what comes behind the switch.
+func dropUpgrade(h http.Header, body bool) {
+	if body {
+		h.Del("Upgrade")
+	}
 	for _, protocol := range strings.Split(strings.Join(h["Upgrade"], ","), ",") {
 		name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
 		if name == "h2c" || name == "h2" || name == "http" || name == "tls" {

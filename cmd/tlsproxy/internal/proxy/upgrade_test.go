@@ -191,6 +191,23 @@ func TestNoOtherHTTP(t *testing.T) {
 	}
 }
 
+// TestUpgradeWithABody: a request that has a body is a plain one, be the body long or of
+// a length that is not known.
+func TestUpgradeWithABody(t *testing.T) {
+	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		fmt.Fprintf(w, "%q %q %s", req.Header["Upgrade"], req.Header["Connection"], body)
+	})
+	for _, body := range []string{"Content-Length: 3\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"} {
+		if response, got := r.raw(strings.TrimSuffix(upgrade, "\r\n") + body); response.StatusCode != 200 || got != "[] [] abc" {
+			t.Errorf("%s %s", response.Status, got)
+		}
+	}
+	if response, got := r.raw(strings.TrimSuffix(upgrade, "\r\n") + "Content-Length: 0\r\n\r\n"); response.StatusCode != 200 || got != `["chat"] ["Upgrade"] ` {
+		t.Errorf("without a body: %s %s", response.Status, got)
+	}
+}
+
 // TestRefusedUpgrade: a backend may answer as if nobody had asked.
 func TestRefusedUpgrade(t *testing.T) {
 	r := newRig(t, nil, hello)
