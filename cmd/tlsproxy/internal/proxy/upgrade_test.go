@@ -271,6 +271,27 @@ func TestIdleTunnel(t *testing.T) {
 	})
 }
 
+// TestClosedTunnel: what one direction still passes when the other has closed the tunnel
+// does not start its timer again, which would keep it in memory for as long.
+func TestClosedTunnel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		tunnel := newTunnel(near, bufio.NewReader(strings.NewReader("")), time.Minute, func() { t.Error("the timer ran out") })
+		passed := make(chan bool)
+		go func() {
+			tunnel.Read(make([]byte, 1)) // it has the byte, and is held up
+			<-passed
+			tunnel.used(1)
+			close(passed)
+		}()
+		far.Write([]byte{1})
+		tunnel.Close()
+		passed <- true
+		<-passed
+		time.Sleep(time.Hour)
+	})
+}
+
 // TestServerSentEvents: each event arrives before the backend makes the next.
 func TestServerSentEvents(t *testing.T) {
 	forBoth(t, func(t *testing.T, http2 bool) {
