@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -100,10 +99,7 @@ func TestVolumesOfKubernetes(t *testing.T) {
 
 	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
-	status := make(chan int)
-	go func() {
-		status <- execute(ctx, []string{"run", "-c", filepath.Join(configuration.dir, "tlsproxy.yaml")}, nil, io.Discard, log)
-	}()
+	status := start(ctx, log, "run", "-c", filepath.Join(configuration.dir, "tlsproxy.yaml"))
 	log.Take(`"msg":"admin listener"`)
 	certificates.swap(t, pair())
 	log.Take(`"msg":"reloaded","because":"changed files","changes":0,"certificates":1,"new":1,"gone":1`)

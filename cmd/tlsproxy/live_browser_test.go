@@ -38,10 +38,7 @@ func openLive(t *testing.T, sim *simctl.Sim) *browser {
 	t.Helper()
 	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
-	status := make(chan int)
-	go func() {
-		status <- execute(ctx, []string{"demo", "--keep", "--gpu", "sim", "--rounds", "1", "--duration", "50ms", "--concurrency", "2"}, nil, io.Discard, log)
-	}()
+	status := start(ctx, log, "demo", "--keep", "--gpu", "sim", "--rounds", "1", "--duration", "50ms", "--concurrency", "2")
 	t.Cleanup(func() {
 		sim.Hold(0, false)
 		stop()

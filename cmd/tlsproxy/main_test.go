@@ -310,8 +310,7 @@ func TestRun(t *testing.T) {
 	file := files(t, cert, "listen: ['127.0.0.1:0', 'localhost:0']\nbackends: {urls: '"+backend.URL+"'}\nlog: {format: json, requests: true}\n")
 	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
-	status := make(chan int)
-	go func() { status <- execute(ctx, []string{"run", "--config", file}, nil, io.Discard, log) }()
+	status := start(ctx, log, "run", "--config", file)
 
 	roots := x509.NewCertPool()
 	roots.AddCert(cert.Leaf)
@@ -357,8 +356,7 @@ func TestAdmin(t *testing.T) {
 	file := files(t, cert, "listen: '127.0.0.1:0'\nbackends: {urls: '"+backend.URL+"'}\nadmin: {listen: ':0'}\nlog: {format: json}\n")
 	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
-	status := make(chan int)
-	go func() { status <- execute(ctx, []string{"run", "--config", file}, nil, io.Discard, log) }()
+	status := start(ctx, log, "run", "--config", file)
 	address := log.Find(`"msg":"listening","address":"([^"]+)"`)
 	admin := "http://" + log.Find(`"msg":"admin listener","address":"([^"]+)"`)
 
@@ -507,15 +505,23 @@ func TestDemoJSON(t *testing.T) {
 	}
 }
 
+// start executes a command in the background, and tells its status when it has ended. From
+// then on nobody waits for what the log has not.
+func start(ctx context.Context, log *logtest.Buffer, args ...string) <-chan int {
+	status := make(chan int, 1)
+	go func() {
+		defer log.End()
+		status <- execute(ctx, args, nil, io.Discard, log)
+	}()
+	return status
+}
+
 // TestDemoKeep leaves the proxy running until it is told to stop.
 func TestDemoKeep(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	errOut := new(logtest.Buffer)
-	status := make(chan int)
-	go func() {
-		status <- execute(ctx, []string{"demo", "--keep", "--rounds", "1", "--duration", "1ms", "--concurrency", "1", "--groups", "X25519"}, nil, io.Discard, errOut)
-	}()
+	status := start(ctx, errOut, "demo", "--keep", "--rounds", "1", "--duration", "1ms", "--concurrency", "1", "--groups", "X25519")
 	url := errOut.Find(`curl -kv (\S+)`)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()

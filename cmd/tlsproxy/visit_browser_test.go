@@ -72,8 +72,7 @@ func TestVisit(t *testing.T) {
 	file := files(t, selfSigned(t), "listen: ['127.0.0.1:0']\nlog: {requests: true}\nbackends: {urls: '"+visitBackend(t)+"'}\n")
 	log := new(logtest.Buffer)
 	ctx, stop := context.WithCancel(context.Background())
-	status := make(chan int)
-	go func() { status <- execute(ctx, []string{"run", "-c", file}, nil, io.Discard, log) }()
+	status := start(ctx, log, "run", "-c", file)
 	t.Cleanup(func() {
 		stop()
 		if s := <-status; s != 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"syscall"
 	"time"
 
@@ -42,16 +43,17 @@ func (s *Server) accept(ln net.Listener, trust *proxyprotocol.Trust) error {
 	}
 }
 
-// passes reports whether an error of Accept says nothing about the listener:
-// the process or the system is short of something, or one client was quick to
-// go away.
+// passing are errors of Accept that say nothing about the listener: the process or the
+// system is short of something; one client was quick to go away; the network, or a rule of
+// the system's, has something against one connection (accept(2) of Linux, "Error handling").
+var passing = []syscall.Errno{
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+	syscall.ECONNABORTED, syscall.ECONNRESET,
+	syscall.EPROTO, syscall.ENOPROTOOPT, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.EPERM,
+}
+
 func passes(err error) bool {
-	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(passing, func(errno syscall.Errno) bool { return errors.Is(err, errno) })
 }
 
 func (s *Server) isDraining() bool {

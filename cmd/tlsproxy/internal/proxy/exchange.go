@@ -44,6 +44,7 @@ type exchange struct {
 	hijacked bool
 	tunnel   *tunnel            // once hijacked
 	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
+	switched io.Closer          // the backend's side itself; nil: it did not switch
 }
 
 type exchangeKey struct{}
@@ -75,6 +76,14 @@ func (x *exchange) finish() {
 	}
 	if !over && x.buffered > 0 {
 		x.armStream()
+	}
+}
+
+// closeSwitched gives up a backend's connection that has switched protocols. ReverseProxy
+// does so, but for one that has switched to another than the client asked for.
+func (x *exchange) closeSwitched() {
+	if x.switched != nil {
+		x.switched.Close()
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
@@ -87,6 +89,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.observer.ObserveRequest(event)
 	}()
 	defer x.finish()
+	defer x.closeSwitched()
 	if over {
 		x.Header().Set("Retry-After", "1")
 		x.errorPage(http.StatusServiceUnavailable, "Too many requests are under way.")
@@ -100,9 +103,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.errorPage(http.StatusNotImplemented, "This is a reverse proxy: it opens no tunnels.")
 		return
 	}
-	if r.Host == "" {
-		// A backend would take its own address for the host that was asked for.
+	if r.Host == "" || !httpguts.ValidHostHeader(r.Host) {
+		// A backend would take its own address for the host that was asked for: of what
+		// cannot be one, as HTTP/2 lets it come, net/http passes on nothing.
 		x.errorPage(http.StatusBadRequest, "The request names no host.")
+		return
+	}
+	if strings.Contains(r.RequestURI, " ") {
+		// HTTP/2 can carry it; a request line of HTTP/1.1 would have another part.
+		x.errorPage(http.StatusBadRequest, "The request's path and query hold a space.")
 		return
 	}
 	host := h.live.hostFor(x.conn, r.Host)
@@ -113,7 +122,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.route, x.pool = host.Route(r.URL.Path)
-	dropUpgrade(r.Header)
+	dropUpgrade(r.Header, x.body != nil)
 	if x.body != nil {
 		r.Body = x.body
 	}
@@ -142,6 +151,9 @@ func (toPool) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := time.Now()
 	response, err := x.pool.RoundTrip(r)
 	x.answered = time.Since(asked)
+	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+		x.switched = response.Body
+	}
 	return response, err
 }
 
@@ -178,8 +190,13 @@ func (w withoutPanics) Write(line []byte) (int, error) {
 // dropUpgrade makes a request that asks to switch to another kind of HTTP or
 // to TLS a plain one, as RFC 9110, section 7.8, allows. A client could
 // otherwise, on a connection switched to h2c, send the backend requests whose
-// headers the proxy never sees.
-func dropUpgrade(h http.Header) {
+// headers the proxy never sees. So it does with a request that has a body: a backend that
+// switches before it has all of that would have two read from the client at once, the body
+// and what comes behind the switch.
+func dropUpgrade(h http.Header, body bool) {
+	if body {
+		h.Del("Upgrade")
+	}
 	for _, protocol := range strings.Split(strings.Join(h["Upgrade"], ","), ",") {
 		name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
 		if name == "h2c" || name == "h2" || name == "http" || name == "tls" {

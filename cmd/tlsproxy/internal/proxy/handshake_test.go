@@ -586,7 +586,7 @@ func TestAcceptErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newMemRig(t, nil, hello)
 		start := time.Now()
-		ln := &shortListener{Listener: memnet.Listen(), errors: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}}
+		ln := &shortListener{Listener: memnet.Listen(), errors: []error{syscall.EMFILE, syscall.EPERM, syscall.EHOSTUNREACH}}
 		served := make(chan error, 1)
 		go func() { served <- r.server.Serve(ln) }()
 		raw, err := ln.Dial(context.Background())

@@ -168,8 +168,9 @@ func (s *Server) httpServer() *http.Server {
 		ErrorLog:          log.New(withoutPanics{s.limiters.server}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
 		ConnContext:       withConn,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams, MaxReadFrameSize: maxFrameBytes},
-		Protocols:         new(http.Protocols),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: first.limits.Streams, MaxReadFrameSize: maxFrameBytes,
+			MaxReceiveBufferPerConnection: maxAheadBytes, MaxReceiveBufferPerStream: maxAheadBytes},
+		Protocols: new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
@@ -179,6 +180,11 @@ func (s *Server) httpServer() *http.Server {
 // maxFrameBytes is the least that HTTP/2 allows (RFC 9113, section 4.2): each
 // connection keeps a buffer as large as the largest frame that it has seen.
 const maxFrameBytes = 16 << 10
+
+// maxAheadBytes is what the client of one HTTP/2 connection can have the proxy hold of bodies
+// that backends have not taken. Less would make uploads from far away slow: a client has no
+// more than that on the way.
+const maxAheadBytes = 1 << 20
 
 type connKey struct{}
 

@@ -14,6 +14,7 @@ type tunnel struct {
 	ahead   *bufio.Reader // read by the HTTP server, not by it used; nil: none
 	timeout time.Duration // 0: none
 	idle    *time.Timer
+	closed  atomic.Bool
 
 	read, written atomic.Int64 // bytes
 }
@@ -51,9 +52,15 @@ func (t *tunnel) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// used begins the time anew. The timer of a tunnel that is closed, maybe meanwhile, would
+// keep it in memory until it ran out.
 func (t *tunnel) used(n int) {
-	if t.idle != nil && n > 0 {
-		t.idle.Reset(t.timeout)
+	if t.idle == nil || n == 0 {
+		return
+	}
+	t.idle.Reset(t.timeout)
+	if t.closed.Load() {
+		t.idle.Stop()
 	}
 }
 
@@ -62,6 +69,7 @@ func (t *tunnel) CloseWrite() error { return t.Conn.(halfCloser).CloseWrite() }
 
 // Close ends both directions.
 func (t *tunnel) Close() error {
+	t.closed.Store(true)
 	if t.idle != nil {
 		t.idle.Stop()
 	}

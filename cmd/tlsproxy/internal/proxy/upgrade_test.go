@@ -191,11 +191,53 @@ func TestNoOtherHTTP(t *testing.T) {
 	}
 }
 
+// TestUpgradeWithABody: a request that has a body is a plain one, be the body long or of
+// a length that is not known.
+func TestUpgradeWithABody(t *testing.T) {
+	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		fmt.Fprintf(w, "%q %q %s", req.Header["Upgrade"], req.Header["Connection"], body)
+	})
+	for _, body := range []string{"Content-Length: 3\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"} {
+		if response, got := r.raw(strings.TrimSuffix(upgrade, "\r\n") + body); response.StatusCode != 200 || got != "[] [] abc" {
+			t.Errorf("%s %s", response.Status, got)
+		}
+	}
+	if response, got := r.raw(strings.TrimSuffix(upgrade, "\r\n") + "Content-Length: 0\r\n\r\n"); response.StatusCode != 200 || got != `["chat"] ["Upgrade"] ` {
+		t.Errorf("without a body: %s %s", response.Status, got)
+	}
+}
+
 // TestRefusedUpgrade: a backend may answer as if nobody had asked.
 func TestRefusedUpgrade(t *testing.T) {
 	r := newRig(t, nil, hello)
 	if response, body := r.raw(upgrade); response.StatusCode != 200 || body != "hello" {
 		t.Errorf("%s %q", response.Status, body)
+	}
+}
+
+// TestAnotherUpgrade: a backend that switches to something other than what was asked for,
+// be it one of several, has broken off, and its connection is given up.
+func TestAnotherUpgrade(t *testing.T) {
+	for _, headers := range []string{"Connection: Upgrade\r\nUpgrade: chat, other\r\n", "Connection: Upgrade\r\nUpgrade: other\r\n", ""} {
+		ended := make(chan error, 1)
+		r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+			c, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer c.Close()
+			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n")
+			_, err = io.Copy(io.Discard, rw)
+			ended <- err
+		})
+		if response, body := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n"); response.StatusCode != 502 {
+			t.Errorf("%s: %s %q", headers, response.Status, body)
+		}
+		<-ended
+		for r.pool.Status()[0].Underway > 0 { // until it counts no more
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 
@@ -226,6 +268,27 @@ func TestIdleTunnel(t *testing.T) {
 			t.Errorf("it ended after %v", d)
 		}
 		<-ended
+	})
+}
+
+// TestClosedTunnel: what one direction still passes when the other has closed the tunnel
+// does not start its timer again, which would keep it in memory for as long.
+func TestClosedTunnel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		tunnel := newTunnel(near, bufio.NewReader(strings.NewReader("")), time.Minute, func() { t.Error("the timer ran out") })
+		passed := make(chan bool)
+		go func() {
+			tunnel.Read(make([]byte, 1)) // it has the byte, and is held up
+			<-passed
+			tunnel.used(1)
+			close(passed)
+		}()
+		far.Write([]byte{1})
+		tunnel.Close()
+		passed <- true
+		<-passed
+		time.Sleep(time.Hour)
 	})
 }
 

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"strings"
 
@@ -26,6 +27,7 @@ type Host struct {
 	Pool        *backend.Pool // of requests beneath no route, and of connections
 	Connections int           // at most; 0: no bound
 	routes      map[string]*backend.Pool
+	longest     int // path of routes, in bytes
 }
 
 // New makes a Table of a configuration that was checked, and of its pools by
@@ -64,9 +66,14 @@ func newHost(index int, entry config.Host, pools map[string]*backend.Pool) (*Hos
 		if pool == nil {
 			return nil, fmt.Errorf("routing: there is no pool %q", r.Pool)
 		}
-		h.routes[string(r.Path)] = pool
+		h.addRoute(string(r.Path), pool)
 	}
 	return h, nil
+}
+
+func (h *Host) addRoute(path string, to *backend.Pool) {
+	h.routes[path] = to
+	h.longest = max(h.longest, len(path))
 }
 
 func (t *Table) add(name string, h *Host) {
@@ -116,21 +123,28 @@ func (h *Host) Route(requested string) (route string, pool *backend.Pool) {
 	if len(h.routes) == 0 {
 		return "", h.Pool
 	}
-	p := clean(requested)
-	if pool := h.routes[p]; pool != nil {
-		return p, pool
-	}
-	for {
-		slash := strings.LastIndexByte(p, '/')
-		if slash < 0 {
-			return "", h.Pool
-		}
-		if pool := h.routes[p[:slash+1]]; pool != nil {
-			return p[:slash+1], pool
-		}
-		p = p[:slash]
+	for p := range covering(clean(requested), h.longest) {
 		if pool := h.routes[p]; pool != nil {
 			return p, pool
+		}
+	}
+	return "", h.Pool
+}
+
+// covering are the paths that cover p and have so many bytes at most, the longest first:
+// p, and what ends in front of or with one of its slashes. Longer ones are not looked
+// at: clients choose how long p is, and each would be as much work as it is long.
+func covering(p string, most int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if len(p) <= most && !yield(p) {
+			return
+		}
+		p = p[:min(len(p), most+1)]
+		for slash := strings.LastIndexByte(p, '/'); slash >= 0; slash = strings.LastIndexByte(p, '/') {
+			if slash < most && !yield(p[:slash+1]) || !yield(p[:slash]) {
+				return
+			}
+			p = p[:slash]
 		}
 	}
 }

@@ -174,7 +174,7 @@ func TestAgainstPlainSearch(t *testing.T) {
 		for range r.IntN(6) {
 			h := &Host{Pool: new(backend.Pool), routes: map[string]*backend.Pool{}}
 			for range r.IntN(5) {
-				h.routes[path(4, true)] = new(backend.Pool)
+				h.addRoute(path(4, true), new(backend.Pool))
 			}
 			n := name(3)
 			if r.IntN(2) == 0 {
@@ -193,6 +193,22 @@ func TestAgainstPlainSearch(t *testing.T) {
 				t.Fatalf("%q leads elsewhere than %v says", p, got.routes)
 			}
 		}
+	}
+}
+
+// TestLongPaths: a client that asks for a long path, with a slash wherever there can be
+// one, has no more looked up than the longest route is long.
+func TestLongPaths(t *testing.T) {
+	const longest = 9
+	n := 0
+	for p := range covering(strings.Repeat("/a", 10_000), longest) {
+		if len(p) > longest {
+			t.Errorf("%d bytes are looked up", len(p))
+		}
+		n++
+	}
+	if n != 2*(longest+1)/2 {
+		t.Errorf("%d paths are looked up", n)
 	}
 }
 

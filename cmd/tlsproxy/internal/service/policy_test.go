@@ -99,6 +99,18 @@ func TestSharedStore(t *testing.T) {
 	if len(server.DB(1).Keys()) != 2 {
 		t.Errorf("the store holds %v", server.DB(1).Keys())
 	}
+	ours := fmt.Sprintf("secrets: %q, store: {url: 'redis://%s/1', password_file: %q}", a.service.current().Config.TLS.Tickets.Secrets, address, a.service.current().Config.TLS.Tickets.Store.Password)
+	for _, without := range []string{"rotate: 12h", "lifetime: 36h"} { // the store stays in use until a restart
+		a.amend(ours, without)
+		a.wantLogged(a.hangup("stays as it was"), "tls.tickets.store takes effect at a restart only, and needs tls.tickets.secrets until then; leave them where they are")
+		a.amend(without, ours)
+	}
+	other := strings.Replace(ours, "password_file", "username: u, password_file", 1)
+	a.amend(ours, other+", lifetime: 36h") // what it is asked with does too
+	a.wantLogged(a.hangup("msg=reloaded"), "key=tls.tickets.store.username", "key=tls.tickets.lifetime from=24h to=36h")
+	if !a.resumes(cache) || !b.resumes(cache) {
+		t.Error("a session is not resumed after what should have changed nothing")
+	}
 	server.Close()
 	b.hangup("msg=reloaded")
 	if !b.resumes(cache) || !a.resumes(cache) {

@@ -143,7 +143,13 @@ func (s *Service) read(before *Plan, o occasion) (*Plan, error) {
 
 // apply makes the proxy go by next.
 func (s *Service) apply(before, next *Plan) error {
+	if before.Config.TLS.Tickets.Store != next.Config.TLS.Tickets.Store { // it is for the next process
+		next.tickets.password, next.tickets.storeCA = before.tickets.password, before.tickets.storeCA
+	}
 	next.Config.KeepUntilRestart(before.Config)
+	if next.Config.TLS.Tickets.Store.URL != "" && len(next.tickets.secrets) == 0 {
+		return next.Config.Errorf("tls.tickets", "tls.tickets.store takes effect at a restart only, and needs tls.tickets.secrets until then; leave them where they are")
+	}
 	pools, err := next.openPools(s.log, before, before.open)
 	if err != nil {
 		return err
