@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,8 @@ const (
 // Each key is used once. The stock begins with the first exchange that asks; the
 // goroutine that fills it ends when it is full.
 type ephemerals struct {
+	busy *atomic.Int64 // counts in who makes a key; nil: nobody asks
+
 	mu     sync.Mutex
 	stock  []ephemeral
 	making bool
@@ -58,6 +61,10 @@ func (s *ephemerals) take() (ephemeral, bool) {
 }
 
 func (s *ephemerals) fill() {
+	if s.busy != nil {
+		s.busy.Add(1)
+		defer s.busy.Add(-1)
+	}
 	for s.lacking() {
 		start := time.Now()
 		key, err := ecdh.X25519().GenerateKey(rand.Reader)

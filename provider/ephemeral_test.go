@@ -5,7 +5,9 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"log/slog"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,6 +113,25 @@ func TestEphemeralsAreCounted(t *testing.T) {
 	e.ephemerals.stock = []ephemeral{{key, time.Hour}}
 	if _, _, err := p.ServerExchange(t.Context(), s, c.share); err != nil || cost < time.Hour {
 		t.Errorf("%v; the exchange is counted as %v, without its key", err, cost)
+	}
+}
+
+// A key that is being made is part of the load, as it was when the exchange made it.
+func TestEphemeralsAreLoad(t *testing.T) {
+	var busy atomic.Int64
+	s := ephemerals{busy: &busy, making: true}
+	s.mu.Lock()
+	s.maker.Go(s.fill)
+	for busy.Load() != 1 {
+		runtime.Gosched()
+	}
+	s.mu.Unlock()
+	s.maker.Wait()
+	if busy.Load() != 0 || len(s.stock) != ephemeralStock {
+		t.Errorf("%d busy, %d keys", busy.Load(), len(s.stock))
+	}
+	if r, _, _ := route761(); r.cpu.ephemerals.busy != &r.onCPU {
+		t.Error("a router does not count it")
 	}
 }
 

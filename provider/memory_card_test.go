@@ -9,6 +9,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -27,6 +28,8 @@ import (
 type usage struct {
 	resident, heap, device          int
 	goroutines, threads, open, done int
+
+	pause time.Duration // the longest since the sample before
 }
 
 // A held is one thing of a usage, and by how much more of it there may be at the end
@@ -74,7 +77,8 @@ func growth(samples []usage) (grown []string) {
 func TestGrowth(t *testing.T) {
 	steady := func(i int) usage {
 		spike := i % 3 / 2
-		return usage{200<<20 + spike<<26, 50<<20 + spike<<25, 1<<30 + spike<<25, 300 + 100*spike, 20 + 20*spike, 9 + 9*spike, i}
+		return usage{resident: 200<<20 + spike<<26, heap: 50<<20 + spike<<25, device: 1<<30 + spike<<25,
+			goroutines: 300 + 100*spike, threads: 20 + 20*spike, open: 9 + 9*spike, done: i}
 	}
 	for name, leak := range map[string]func(u *usage, i int){
 		"":            func(*usage, int) {},
@@ -105,7 +109,10 @@ const memorySamples = 24
 func TestCardMemory(t *testing.T) {
 	cfg := cardConfig(t)
 	cfg.GPU.Sign = true
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	p := openTest(t, cfg)
+	w := watch(t, p)
+	defer w.end()
 	l := &mixedLoad{t: t, p: p, schemes: cardSchemes(cfg)}
 	l.start(onCardElse(256, 4), onCardElse(16, 1), onCardElse(200_000, 2))
 	defer l.end()
@@ -128,11 +135,13 @@ func TestCardMemory(t *testing.T) {
 		time.Sleep(*cardSoak / memorySamples)
 		await(t, "something has been done", func() bool { return t.Failed() || l.done() > before })
 		samples = append(samples, use(t, card, l))
+		samples[len(samples)-1].pause = w.longest()
 	}
 	l.end()
-	t.Logf("%12s %12s %12s %10s %8s %11s %12s", "resident", "heap", "device", "goroutines", "threads", "descriptors", "operations")
+	w.end()
+	t.Logf("%12s %12s %12s %10s %8s %11s %12s %12s", "resident", "heap", "device", "goroutines", "threads", "descriptors", "operations", "pause")
 	for _, u := range samples {
-		t.Logf("%12d %12d %12d %10d %8d %11d %12d", u.resident, u.heap, u.device, u.goroutines, u.threads, u.open, u.done)
+		t.Logf("%12d %12d %12d %10d %8d %11d %12d %12v", u.resident, u.heap, u.device, u.goroutines, u.threads, u.open, u.done, u.pause.Round(time.Millisecond))
 	}
 	st := p.Stats().GPU
 	t.Logf("%d exchanges, %d signatures, %d rows of Bulks; by the device %d calls, %d late", l.exchanges.Load(), l.signatures.Load(), l.bulkRows.Load(), st.Served, st.Late)
@@ -154,7 +163,60 @@ func use(t *testing.T, card *bench.Card, l *mixedLoad) usage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return usage{resident(t), int(m.HeapAlloc), int(total - free), runtime.NumGoroutine(), entries(t, "/proc/self/task"), entries(t, "/proc/self/fd"), l.done()}
+	return usage{resident: resident(t), heap: int(m.HeapAlloc), device: int(total - free), goroutines: runtime.NumGoroutine(),
+		threads: entries(t, "/proc/self/task"), open: entries(t, "/proc/self/fd"), done: l.done()}
+}
+
+// A watcher tells when the machine lets the process wait, and what everybody does when
+// a device stands still.
+type watcher struct {
+	stop    chan struct{}
+	once    sync.Once
+	done    sync.WaitGroup
+	pause   atomic.Int64 // the longest
+	stacked bool
+}
+
+const (
+	watchEvery = 20 * time.Millisecond
+	standstill = 500 * time.Millisecond
+)
+
+func watch(t *testing.T, p *Provider) *watcher {
+	w := &watcher{stop: make(chan struct{})}
+	w.done.Go(func() {
+		ticks := time.NewTicker(watchEvery)
+		defer ticks.Stop()
+		e := p.engine.(*gpuEngine)
+		served := time.Now() // when a device took requests last
+		for last := served; ; {
+			select {
+			case <-ticks.C:
+			case <-w.stop:
+				return
+			}
+			pause := time.Since(last)
+			last = time.Now()
+			if pause > time.Duration(w.pause.Load()) {
+				w.pause.Store(int64(pause))
+			}
+			if e.available() {
+				served = last
+			} else if still := last.Sub(served); still > standstill && !w.stacked {
+				w.stacked = true
+				stacks := make([]byte, 1<<20)
+				t.Logf("no device has taken anything for %v, after a pause of %v:\n%s", still, pause, stacks[:runtime.Stack(stacks, true)])
+			}
+		}
+	})
+	return w
+}
+
+func (w *watcher) longest() time.Duration { return time.Duration(w.pause.Swap(0)) }
+
+func (w *watcher) end() {
+	w.once.Do(func() { close(w.stop) })
+	w.done.Wait()
 }
 
 // resident returns the bytes of this process that are in memory.

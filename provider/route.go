@@ -27,7 +27,7 @@ import (
 // exchange, so half of them are busy then, and requests begin to wait for each other.
 // Below it, and whenever nothing else is in flight, the CPU serves at once. A batch
 // costs the processor something too, which its requests have to be worth
-// (batchCost): a few signatures in flight, tens of encapsulations. Where a further request
+// (batchCost): a few signatures in flight, ten or twenty encapsulations. Where a further request
 // takes a GPU longer than it takes a processor, the GPU gets none, except for a
 // few now and then, by which it shows whether that still holds.
 type router struct {
@@ -57,7 +57,10 @@ const (
 	// batchCost is what requests must cost the CPU together for a batch to be
 	// worthwhile. A batch costs it 60 to 90 us, in calls of the driver and threads that
 	// wake, on a machine with an H200.
-	batchCost = 200 * time.Microsecond
+	batchCost = 100 * time.Microsecond
+	// signBatch is how many times that for signatures: a handshake whose key exchange is
+	// on a GPU waits for it a second time then.
+	signBatch = 2
 	// minBatch is how many requests that is while one's cost or a batch's time is not
 	// known.
 	minBatch = 2
@@ -78,6 +81,7 @@ func newRouter(cpu *cpuEngine, gpu offload) *router {
 		}
 	}
 	r.all = append(r.all, r.sign)
+	cpu.ephemerals.busy = &r.onCPU
 	cpu.observe = func(q *request, n int, took time.Duration) {
 		r.route(q).cost.Add(float64(took) / float64(n))
 	}
@@ -193,7 +197,11 @@ func (t *route) least(l latency) float64 {
 	if cost == 0 || l.mean == 0 {
 		return minBatch
 	}
-	return max(1, float64(batchCost)/cost)
+	least := float64(batchCost) / cost
+	if t.kind.op == opSign {
+		least *= signBatch
+	}
+	return max(1, least)
 }
 
 // threshold is the number of requests in flight from which on the GPUs are to
