@@ -98,6 +98,22 @@ wait $!
 until_so is inactive
 [ "$(systemctl show -P Result tlsproxy)" = success ]
 
+# A process that has taken over breaks down while the one before still answers a request.
+rm /begun /go
+systemctl start tlsproxy
+before=$(main)
+ask /slow >/slow &
+until_so test -e /begun
+systemctl kill -s USR2 --kill-whom=main tlsproxy
+until_so another_than "$before"
+kill -KILL "$(main)"
+touch /go
+wait $!
+[ "$(cat /slow)" = answer ]
+until_so serves
+[ "$(systemctl show -P NRestarts tlsproxy)" = 1 ]
+systemctl stop tlsproxy
+
 sed -i 's/":443"/"systemd:https"/' /etc/tlsproxy/tlsproxy.yaml
 systemctl start tlsproxy.socket
 serves # which starts it

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -307,4 +309,50 @@ func TestUpgrade(t *testing.T) {
 	if _, err := os.Stat(socket); !os.IsNotExist(err) {
 		t.Errorf("the Unix socket's file after the last process: %v", err)
 	}
+}
+
+// TestSuccessorBreaksDown: a process whose successor is gone before it has left itself says
+// so, keeps no idle connection any longer, and ends as one that failed, so that whoever looks
+// after it starts another.
+func TestSuccessorBreaksDown(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer backend.Close()
+	file := files(t, selfSigned(t), "listen: '127.0.0.1:0'\nbackends: {urls: '"+backend.URL+"'}\ntimeouts: {drain: 1h}\n")
+	log := new(logtest.Buffer)
+	process := exec.Command(os.Args[0], "run", "-c", file)
+	process.Stderr = log
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	idle, err := tls.Dial("tcp", log.Find(`msg=listening address=(127\S+)`), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	fmt.Fprint(idle, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	answers := bufio.NewReader(idle)
+	response, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if err := process.Process.Signal(syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	successor, err := strconv.Atoi(log.Find(`a new process serves in place of this one" process=(\d+)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Find("msg=leaving")
+	if err := syscall.Kill(successor, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(answers); err != nil {
+		t.Error(err)
+	}
+	var failed *exec.ExitError
+	if err := process.Wait(); !errors.As(err, &failed) || failed.ExitCode() != exitFailure {
+		t.Errorf("the process ended by %v", err)
+	}
+	log.Find(`level=ERROR msg="the process that took over has ended; nobody serves until another is started" process=` + strconv.Itoa(successor) + ` err="signal: killed"`)
 }

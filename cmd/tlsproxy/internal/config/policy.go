@@ -180,7 +180,9 @@ func (v *validator) policies() {
 				v.errorf(fmt.Sprintf("%s.tls.alpn[%d]", path, j), "%s.tls.alpn: %q is not spoken in mode http; h2 and http/1.1 are", path, name)
 			}
 		}
-		v.policy(path+".tls", c.PolicyFor(i), h.TLS.ClientAuth)
+		p := c.PolicyFor(i)
+		v.idle(p.RequireHybrid && h.TLS.MinVersion == tls.VersionTLS12, path+".tls.min_version", "with require_hybrid, for which TLS 1.3 is needed; remove it")
+		v.policy(path+".tls", p, h.TLS.ClientAuth)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ func (c *Config) validate(found Errors) Errors {
 	v.hosts()
 	v.policies()
 	v.tracing()
+	v.gpus()
 	v.effects()
 	for _, interval := range []struct {
 		key string
@@ -45,6 +47,18 @@ func (c *Config) validate(found Errors) Errors {
 			c.Limits.Handshakes, c.Limits.Connections)
 	}
 	return v.errs
+}
+
+// gpus checks what no machine has.
+func (v *validator) gpus() {
+	const path = "provider.gpu.devices"
+	devices := v.config.Provider.GPU.Devices
+	unique(v, path, devices, strconv.Itoa)
+	for i, number := range devices {
+		if number < 0 {
+			v.errorf(fmt.Sprintf("%s[%d]", path, i), "%s: %d is no GPU's number; they count from 0", path, number)
+		}
+	}
 }
 
 // shortestReload keeps a proxy from doing little else.

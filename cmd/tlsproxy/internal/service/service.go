@@ -20,6 +20,7 @@ import (
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/signing"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/systemd"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/tracing"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/upgrade"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/watch"
 	"github.com/ctrutls/ctrutls/provider"
 )
@@ -38,6 +39,7 @@ type Service struct {
 	operation operation
 	draining  atomic.Bool
 	manager   systemd.Notifier
+	successor *upgrade.Successor // that serves in place of this process; nil: none
 
 	reloads, reloadFailures atomic.Uint64
 	failedUpgrades          atomic.Uint64
@@ -226,7 +228,8 @@ func (s *Service) KeyExchanges() provider.Stats { return s.provider.Stats() }
 
 // Run serves until ctx is done, a listener fails, or a successor serves in its place;
 // then drains within the configured time and closes everything. It returns nil but
-// for a listener that failed, even if connections had to be cut: that is logged.
+// for a listener that failed, and a successor that did while this process drained, even
+// if connections had to be cut: that is logged.
 // Meanwhile it obeys what comes from signals, which may be nil and are those that
 // Signals lists, and reads its configuration again when that says so.
 func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
@@ -255,7 +258,9 @@ func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
 	if succeeded { // the service manager listens to the successor now
 		unwatch()
 	}
-	s.end(ctx, succeeded, cause)
+	if s.end(ctx, succeeded, cause) {
+		cause, succeeded = errAlone, false
+	}
 	unwatch()
 	working.Wait()
 	s.closeTickets()
@@ -269,8 +274,9 @@ func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
 	return cause
 }
 
-// end drains. With a successor there is more time: until run is done.
-func (s *Service) end(run context.Context, succeeded bool, cause error) {
+// end drains. With a successor there is more time: until run is done. It reports whether
+// that one has broken down meanwhile, for which there is no more time than without.
+func (s *Service) end(run context.Context, succeeded bool, cause error) (alone bool) {
 	s.draining.Store(true)
 	within := time.Duration(s.current().Config.Timeouts.Drain)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -280,13 +286,15 @@ func (s *Service) end(run context.Context, succeeded bool, cause error) {
 		s.log.Info("leaving", "within", within, "connections", s.proxy.Stats().Open)
 		gently, stop := context.WithTimeout(run, within/2)
 		defer stop()
+		left := s.guard(stop)
 		s.proxy.Leave(gently)
 		s.drain(ctx)
-		return
+		return left()
 	}
 	s.manager.Stopping("draining")
 	s.log.Info("draining", "because", cause.Error(), "within", within, "connections", s.proxy.Stats().Open)
 	s.drain(ctx)
+	return false
 }
 
 // drain lets what is under way come to its end.

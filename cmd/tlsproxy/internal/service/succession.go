@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -28,8 +29,36 @@ func (s *Service) upgrade(ctx context.Context) bool {
 	s.own(false)
 	s.manager.MainProcess(successor.PID)
 	successor.Release()
+	s.successor = successor
 	s.log.Info("a new process serves in place of this one", "process", successor.PID)
 	return true
+}
+
+// errAlone is what Run returns if the successor has broken down while this process left:
+// nobody serves then, and whoever looks after the service has to start it again.
+var errAlone = errors.New("service: the process that took over has ended while this one was leaving")
+
+// guard calls hurry if the successor breaks down before what it returns is called, which
+// reports whether it has.
+func (s *Service) guard(hurry func()) (left func() (alone bool)) {
+	done := make(chan struct{})
+	alone := make(chan bool, 1)
+	go func() {
+		select {
+		case err := <-s.successor.Ended():
+			if err != nil {
+				s.log.Error("the process that took over has ended; nobody serves until another is started", "process", s.successor.PID, "err", err)
+				hurry()
+			}
+			alone <- err != nil
+		case <-done:
+			alone <- false
+		}
+	}()
+	return func() bool {
+		close(done)
+		return <-alone
+	}
 }
 
 func (s *Service) startSuccessor(ctx context.Context) (*upgrade.Successor, error) {

@@ -216,6 +216,10 @@ func ended(err error) error {
 	return fmt.Errorf("has ended before it served: %w", err)
 }
 
+// Ended gives one value once the successor has ended: nil if it did so in good order, as
+// when it is told to or has a successor itself.
+func (s *Successor) Ended() <-chan error { return s.ended }
+
 // Release tells the successor that it has taken over.
 func (s *Successor) Release() { s.release.Close() }
 
