@@ -67,6 +67,7 @@ func (s X25519Shape) String() string {
 
 // x25519Blocks is how a shape spreads operations over blocks.
 type x25519Blocks struct {
+	kernel  string
 	threads int // a block
 	shared  int // operations a block: shared secrets
 	public  int // and public keys
@@ -76,9 +77,9 @@ type x25519Blocks struct {
 // The bounds are where the shapes' times for pairs cross on an H200, at 1.3k and 6.3k operations on 132 multiprocessors
 // (docs/performance/curves-2026-11-30.md).
 var x25519Shapes = map[X25519Shape]x25519Blocks{
-	X25519Warp:   {threads: 32, shared: 1, public: 8, upTo: 10},
-	X25519Lanes4: {threads: 32, shared: 8, public: 8, upTo: 48},
-	X25519Thread: {threads: 128, shared: 128, public: 128},
+	X25519Warp:   {kernel: "x25519_warp", threads: 32, shared: 1, public: 8, upTo: 10},
+	X25519Lanes4: {kernel: "x25519_lanes4", threads: 32, shared: 8, public: 8, upTo: 48},
+	X25519Thread: {kernel: "x25519_thread", threads: 128, shared: 128, public: 128},
 }
 
 // An X25519Plan is the one launch that runs a batch. Rows, one an operation, are aligned to 16 bytes:
@@ -153,7 +154,7 @@ func x25519Launch(op X25519Operation, n int, shape X25519Shape, rows x25519Rows)
 	}
 	l := Launch{
 		Module: Module{Curve: Curve25519},
-		Kernel: "x25519_" + shape.String(),
+		Kernel: blocks.kernel,
 		Grid:   [2]uint32{uint32(ladders + publics), 1},
 		Block:  uint32(blocks.threads),
 	}

@@ -110,13 +110,13 @@ func PlanP256(n int, dev Device, shape P256Shape) (P256Plan, error) {
 			shape = P256Lanes
 		}
 	}
-	var sign, check string
+	var kernels [2]string          // that sign and check
 	var threads, signs, checks int // of a block
 	switch shape {
 	case P256Lanes:
-		sign, check, threads, signs, checks = "lanes8", "lanes16", 32, 4, 2
+		kernels, threads, signs, checks = [2]string{"p256_sign_lanes8", "p256_check_lanes16"}, 32, 4, 2
 	case P256Thread:
-		sign, check, threads, signs, checks = "thread", "thread", 128, 128, 128
+		kernels, threads, signs, checks = [2]string{"p256_sign_thread", "p256_check_thread"}, 128, 128, 128
 	default:
 		return P256Plan{}, fmt.Errorf("kernels: p256 has no shape %s", shape)
 	}
@@ -124,7 +124,7 @@ func PlanP256(n int, dev Device, shape P256Shape) (P256Plan, error) {
 		Shape: shape, Batch: n,
 		InputSize: 2 * P256NumberSize * n, OutputSize: P256SignatureSize * n, StatusSize: 4 * n, ScratchSize: P256SignatureSize * n,
 	}
-	for i, kernel := range []string{"p256_sign_" + sign, "p256_check_" + check} {
+	for i, kernel := range kernels {
 		p.Launches[i] = Launch{Module: Module{Curve: P256}, Kernel: kernel, Grid: [2]uint32{1, 1}, Block: uint32(threads)}
 		p.Launches[i].pointer(Input, 0).number(2*P256NumberSize).pointer(Scratch, 0)
 	}

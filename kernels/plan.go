@@ -233,9 +233,14 @@ func (b *builder) scratch(bytes int) int {
 
 // launch appends a launch of a kernel of the base module. The pointer is good until the next one is appended.
 func (b *builder) launch(kernel string, grid [2]uint32, block, shared int) *Launch {
+	return b.launchBy("", kernel, grid, block, shared)
+}
+
+// launchBy is launch for a kernel whose name says by which product it works.
+func (b *builder) launchBy(product, kernel string, grid [2]uint32, block, shared int) *Launch {
 	b.plan.Launches = append(b.plan.Launches, Launch{
 		Module: Module{N: b.set.n, Multiplication: MMA},
-		Kernel: fmt.Sprintf("%s_%d", kernel, b.set.n),
+		Kernel: name{kernel, product, b.set.n}.String(),
 		Grid:   grid,
 		Block:  uint32(block),
 		Shared: shared,
@@ -257,13 +262,13 @@ func (b *builder) product(kernel string, n, warpShared int) *Launch {
 	s := b.set
 	switch b.options.Multiplication {
 	case NTT:
-		return b.blocks(kernel, n, s.nttThreads, s.nttBlock)
+		return b.blocks("_ntt", kernel, n, s.nttThreads, s.nttBlock)
 	case Tiled:
-		return b.blocks(kernel, n, s.tiledThreads, s.tiledBlock)
+		return b.blocks("_tiled", kernel, n, s.tiledThreads, s.tiledBlock)
 	}
 	warps := b.productWarps(n)
 	grid := min(ceilDiv(n, warps), b.dev.Multiprocessors*b.options.Blocks*productWarps/warps)
-	return b.launch(kernel+"_mma", [2]uint32{uint32(grid), 1}, warps*warpSize, warps*warpShared)
+	return b.launchBy("_mma", kernel, [2]uint32{uint32(grid), 1}, warps*warpSize, warps*warpShared)
 }
 
 // productWarps returns the warps of a block for n products: fewer while there are multiprocessors without work.
@@ -276,9 +281,9 @@ func (b *builder) productWarps(n int) int {
 }
 
 // blocks appends a launch for n products of a block each. The grid is bounded: blocks take several.
-func (b *builder) blocks(kernel string, n, threads, shared int) *Launch {
+func (b *builder) blocks(product, kernel string, n, threads, shared int) *Launch {
 	const resident = 12 // blocks of a multiprocessor at most, by threads
-	l := b.launch(fmt.Sprintf("%s_%s", kernel, b.options.Multiplication), [2]uint32{uint32(min(n, b.dev.Multiprocessors*resident)), 1}, threads, shared)
+	l := b.launchBy(product, kernel, [2]uint32{uint32(min(n, b.dev.Multiprocessors*resident)), 1}, threads, shared)
 	l.Module.Multiplication = b.options.Multiplication
 	return l
 }
@@ -409,7 +414,8 @@ func (b *builder) decapsHashes(r rows, made bool) {
 }
 
 const (
-	maxGroup = 1 << 10
+	maxLevels = 10
+	maxGroup  = 1 << maxLevels
 	// An inversion takes as long as about a hundred keys' products on the multiprocessor it runs on, and a card has many:
 	// groups are as large as leave each multiprocessor an inversion of its own.
 	minGroup = 2
@@ -429,7 +435,7 @@ func (b *builder) keygen() {
 	levels := bits.Len(uint(group)) - 1
 	padded := ceilDiv(n, group) * group // operations past n count as f = 1
 	coins := b.scratch(n * s.keyCoinRow)
-	level := make([]int, levels+1) // offset of level t, which has padded >> t rows
+	var level [maxLevels + 1]int // offset of level t, which has padded >> t rows
 	for t := 1; t <= levels; t++ {
 		level[t] = b.scratch(padded >> t * s.residueRow)
 	}

@@ -37,6 +37,31 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// A plan that was made before is made again without an allocation.
+func TestPlanAllocations(t *testing.T) {
+	dev := kernels.Device{Multiprocessors: 132, Shared: 227 << 10}
+	var p kernels.Plan
+	plans := make(map[string]func() error)
+	for _, n := range []int{1, 64, 1024, 1 << 15} {
+		plans[fmt.Sprintf("P256 of %d", n)] = func() error { _, err := kernels.PlanP256(n, dev, kernels.P256DefaultShape); return err }
+		for _, degree := range sets {
+			set := newSet(t, degree)
+			for _, op := range []kernels.Operation{kernels.Encaps, kernels.Decaps, kernels.KeyGen} {
+				plans[fmt.Sprintf("%s of %d, %d", op, n, degree)] = func() error { return set.Plan(&p, op, n, dev, kernels.Options{}) }
+			}
+			for _, x := range []kernels.Exchange{kernels.ServerExchange, kernels.ClientFinish} {
+				plans[fmt.Sprintf("%s of %d, %d", x, n, degree)] = func() error { return set.PlanExchange(&p, x, n, dev, kernels.ExchangeOptions{}) }
+			}
+		}
+	}
+	for name, plan := range plans {
+		var err error
+		if n := testing.AllocsPerRun(5, func() { err = plan() }); err != nil || n > 0 {
+			t.Errorf("%s: %v, %v allocations", name, err, n)
+		}
+	}
+}
+
 // parameters returns the parameters of a PTX text's entries: "u64" or "u32" each.
 func parameters(t *testing.T, m kernels.Module) map[string][]string {
 	t.Helper()

@@ -54,7 +54,8 @@ type GPU struct {
 	// MaxWait bounds how long an operation waits for its GPU, for room in a batch and
 	// then for the batch: after that the CPU carries it out. 0 means 100 ms.
 	MaxWait time.Duration
-	// Hang is how long a batch may run until its GPU is reset. 0 means 2 s.
+	// Hang is how long a batch may run until its GPU is reset; longer than this process
+	// may be kept waiting for a processor. 0 means 10 s.
 	Hang time.Duration
 	// OpenTimeout is how long a GPU may take to open, the driver's compilation of
 	// kernels included. 0 means 1 min.

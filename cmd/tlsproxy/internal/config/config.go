@@ -303,7 +303,7 @@ func Default() *Config {
 				Workers:     2,
 				Capacity:    1024,
 				MaxWait:     Duration(100 * time.Millisecond),
-				Hang:        Duration(2 * time.Second),
+				Hang:        Duration(10 * time.Second),
 				OpenTimeout: Duration(time.Minute),
 				CheckEvery:  defaultCheckEvery,
 			},
