@@ -121,8 +121,18 @@ func (x *exchange) WriteHeader(status int) {
 			x.Header().Set("Connection", "close")
 		}
 		x.sayLast()
+		x.guessNothing()
 	}
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// guessNothing leaves an answer without a type where the backend has told none. net/http
+// would guess one of its first bytes: text/html for what somebody has uploaded, perhaps.
+func (x *exchange) guessNothing() {
+	const name = "Content-Type"
+	if h := x.Header(); h[name] == nil {
+		h[name] = nil
+	}
 }
 
 // sayLast tells the client if this is its connection's last answer.
