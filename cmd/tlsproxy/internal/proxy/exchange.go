@@ -122,6 +122,9 @@ func (x *exchange) WriteHeader(status int) {
 		}
 		x.sayLast()
 		x.guessNothing()
+		if status == http.StatusNoContent { // RFC 9110, section 8.6; clients of HTTP/2 would miss the bytes
+			x.Header().Del("Content-Length")
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
 }

@@ -116,6 +116,26 @@ func TestAnswerAsItIs(t *testing.T) {
 	})
 }
 
+// TestNoContent: an answer without content has no length, whatever its backend says.
+func TestNoContent(t *testing.T) {
+	r := newRig(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			io.WriteString(c, "HTTP/1.1 204 No Content\r\nConnection: close\r\nContent-Length: 5\r\n\r\n")
+			c.Close()
+		}
+	})
+	forBoth(t, func(t *testing.T, http2 bool) {
+		response, err := r.client(http2).Get("https://front.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if got := response.Header["Content-Length"]; response.StatusCode != http.StatusNoContent || got != nil {
+			t.Errorf("%s, Content-Length %v", response.Status, got)
+		}
+	})
+}
+
 // TestAccessLog expects a line a request.
 func TestAccessLog(t *testing.T) {
 	r := newRig(t, func(c *config.Config) { c.Log.Requests = true }, hello)
