@@ -10,7 +10,7 @@ import (
 // since it takes a while to wake a thousand, those who are awake help to wake the others.
 
 // wakeGroup is how many rows' callers one goroutine takes on to wake at a time.
-const wakeGroup = 32
+const wakeGroup = 8
 
 // A bed is where the caller of a row sleeps, while a batch has the buffer whose row that is. It holds the sleeper, or the morning of the batch when that is
 // over, or what an earlier batch has left, which stands for nothing.
