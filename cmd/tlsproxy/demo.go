@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -102,7 +103,23 @@ func (c *demoCommand) print(s streams, r *demo.Report) error {
 		out.SetIndent("", "  ")
 		return out.Encode(r)
 	}
-	return r.WriteText(s.out, programName())
+	if err := r.WriteText(s.out, programName()); err != nil {
+		return err
+	}
+	_, err := io.WriteString(s.out, c.gpuNote(r))
+	return err
+}
+
+// gpuNote says what could be misunderstood of what --gpu asked for.
+func (c *demoCommand) gpuNote(r *demo.Report) string {
+	switch {
+	case c.GPU == "sim":
+		return "The GPU was simulated by this machine's processors: its times, and the server's, say nothing of a card's.\n"
+	case c.GPU == "auto" && len(r.KeyExchanges.Devices) == 0:
+		return "No GPU took part, as this machine has none that can be used: the CPU computed all.\n" +
+			"tlsproxy check says why, of a configuration with provider: {engine: gpu}.\n"
+	}
+	return ""
 }
 
 // keep waits for the end and tells what can be done meanwhile.

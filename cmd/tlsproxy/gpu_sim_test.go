@@ -44,13 +44,17 @@ func TestDemoOnSimulatedGPU(t *testing.T) {
 	if h := report.Handshakes[1]; h.Failed != 0 || h.Completed == 0 {
 		t.Errorf("%+v", h)
 	}
+	status, out, errText = tlsproxy("demo", "--gpu", "sim", "--rounds", "1", "--duration", "5ms", "--concurrency", "1", "--groups", "X25519CTRUPrime761")
+	if status != 0 || !strings.Contains(out, "GPUs computed") || !strings.Contains(out, "\nThe GPU was simulated") {
+		t.Errorf("status %d: %s%s", status, out, errText)
+	}
 }
 
 // Without a GPU the same demonstration is the CPU's.
 func TestDemoWithoutGPU(t *testing.T) {
 	t.Setenv("CTRUTLS_LIBCUDA", "/no/such/libcuda.so.1")
 	status, out, errText := tlsproxy("demo", "--gpu", "auto", "--rounds", "1", "--duration", "5ms", "--concurrency", "1")
-	if status != 0 || strings.Contains(out, "GPUs computed") {
+	if status != 0 || strings.Contains(out, "GPUs computed") || !strings.Contains(out, "\nNo GPU took part") {
 		t.Errorf("status %d: %s%s", status, out, errText)
 	}
 }

@@ -348,6 +348,43 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestStandardLog: what net/http says by the standard logger comes in the form of the log,
+// here of a backend that sends more than it was asked for, and no longer once the proxy ends.
+func TestStandardLog(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			defer c.Close()
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\r\nlevel=ERROR")
+			io.Copy(io.Discard, c)
+		}
+	}))
+	defer backend.Close()
+	cert := selfSigned(t)
+	file := files(t, cert, "listen: ['127.0.0.1:0']\nbackends: {urls: '"+backend.URL+"'}\nlog: {format: json}\n")
+	before := log.Writer()
+	written := new(logtest.Buffer)
+	ctx, stop := context.WithCancel(context.Background())
+	status := start(ctx, written, "run", "--config", file)
+	roots := x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get("https://" + written.Find(`"address":"([^"]+)"`) + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	line := written.Find(`(?m)^(.*Unsolicited response.*)$`)
+	var fields struct{ Level, Msg string }
+	if err := json.Unmarshal([]byte(line), &fields); err != nil || fields.Level != "WARN" || strings.ContainsAny(fields.Msg, "\r\n") {
+		t.Errorf("%s: %v", line, err)
+	}
+	stop()
+	if s := <-status; s != 0 || log.Writer() != before {
+		t.Errorf("status %d; the standard logger writes to %v", s, log.Writer())
+	}
+}
+
 // TestAdmin asks a running proxy how it is, over its admin listener.
 func TestAdmin(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 
@@ -46,12 +48,28 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 	for _, w := range plan.Warnings() {
 		logger.Warn(w)
 	}
+	defer takeOverLog(logger, plan.Config.Log.FailuresPerSecond)()
 	defer raiseHeapFloor()()
 	started, err := plan.Start(logger)
 	if err != nil {
 		return err
 	}
 	return started.Run(ctx, signals)
+}
+
+// takeOverLog has what packages write by the standard logger come into the log, in its form
+// and so many lines a second, until restore is called: net/http says there what a backend
+// sends without being asked.
+func takeOverLog(logger *slog.Logger, perSecond int) (restore func()) {
+	limiter := logging.NewLimiter(logger, "lines of the standard logger", perSecond)
+	writer, flags := log.Writer(), log.Flags()
+	log.SetOutput(limiter)
+	log.SetFlags(0)
+	return func() {
+		log.SetOutput(writer)
+		log.SetFlags(flags)
+		limiter.Close()
+	}
 }
 
 type checkCommand struct {

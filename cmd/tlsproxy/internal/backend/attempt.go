@@ -110,6 +110,28 @@ func (a *attempt) end(err error) error {
 	return a.stream.end(err)
 }
 
+// check returns an error for an answer that HTTP does not know and that net/http lets
+// pass, and lets go of it: of a status below 100, and of a switch of protocols that does not
+// say to which (RFC 9110, section 15.2.2).
+func (a *attempt) check(response *http.Response) error {
+	var err error
+	switch _, both := response.Body.(io.ReadWriteCloser); {
+	case response.StatusCode < http.StatusContinue:
+		err = fmt.Errorf("malformed HTTP status code \"%03d\"", response.StatusCode)
+	case response.StatusCode == http.StatusSwitchingProtocols && !both:
+		err = errors.New("status 101 without the fields Connection: Upgrade and Upgrade")
+	default:
+		return nil
+	}
+	response.Body.Close()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.http2 { // another request must not meet what may come behind
+		a.conn.Close()
+	}
+	return err
+}
+
 // follow bounds the reading of a response, and counts the backend as busy until
 // its body is closed.
 func (a *attempt) follow(response *http.Response, timeout time.Duration) {

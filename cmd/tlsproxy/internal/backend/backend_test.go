@@ -392,6 +392,38 @@ func (c *closeCounter) Close() error { c.closed++; return nil }
 
 // TestNoRetryOnceSent: a request that a backend may have seen is not sent to
 // another.
+// TestMalformedAnswer: an answer that is none counts as broken off, and leaves nothing
+// behind, neither a request under way nor a connection for others.
+func TestMalformedAnswer(t *testing.T) {
+	for raw, want := range map[string]string{
+		"099 What":                                       "malformed HTTP status code \"099\"",
+		"101 Switching Protocols":                        "status 101 without",
+		"101 Switching Protocols\r\nUpgrade: x":          "status 101 without",
+		"101 Switching Protocols\r\nConnection: Upgrade": "status 101 without",
+		"101 Switching Protocols\r\nContent-Length: 4":   "status 101 without",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1, func(w http.ResponseWriter, _ *http.Request) {
+				conn, in, _ := w.(http.Hijacker).Hijack()
+				defer conn.Close()
+				fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", raw)
+				io.Copy(io.Discard, in) // until the connection is closed
+			})
+			if got := c.get(); !strings.HasPrefix(got, "backend b0: "+want) {
+				t.Errorf("%q: %s, want %s", raw, got, want)
+			}
+			synctest.Wait()
+			if got := c.pool.Status()[0]; got.Underway != 0 || got.Failures != 1 || got.Served != 0 {
+				t.Errorf("%q: %+v", raw, got)
+			}
+			c.get()
+			if n := c.dials.Load(); n != 2 {
+				t.Errorf("%q: two requests went over %d connections", raw, n)
+			}
+		})
+	}
+}
+
 func TestNoRetryOnceSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := 0

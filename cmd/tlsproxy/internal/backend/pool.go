@@ -245,6 +245,9 @@ func (p *Pool) try(b *backend, r *http.Request, body *retryBody) (*http.Response
 	out, transport := b.outgoing(r, body, try, p.options.WriteTimeout)
 	response, err := transport.RoundTrip(out)
 	if err == nil {
+		err = try.check(response)
+	}
+	if err == nil {
 		b.succeeded()
 		p.latency.Add(uint64(time.Since(start)))
 		if try.client != nil { // whose name is in out

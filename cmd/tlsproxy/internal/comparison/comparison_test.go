@@ -221,3 +221,17 @@ func TestFailures(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestMethod: the text says what bounded a measurement, both where both can.
+func TestMethod(t *testing.T) {
+	for want, r := range map[string]*Report{
+		"One round of 5s; ":                                     {Rounds: 1, Duration: 5 * time.Second},
+		"One round of 3 connections; ":                          {Rounds: 1, Count: 3},
+		"One round of 5s or 3 connections, whichever is less; ": {Rounds: 1, Duration: 5 * time.Second, Count: 3},
+		"Medians of 2 interleaved rounds of 3 connections, ":    {Rounds: 2, Count: 3},
+	} {
+		if got := r.method(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q first", got, want)
+		}
+	}
+}

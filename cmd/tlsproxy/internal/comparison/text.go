@@ -30,8 +30,11 @@ func (r *Report) WriteText(w io.Writer) error {
 
 func (r *Report) method() string {
 	of := r.Duration.String()
-	if r.Duration == 0 {
-		of = fmt.Sprintf("%d connections", r.Count)
+	switch connections := fmt.Sprintf("%d connections", r.Count); {
+	case r.Duration == 0:
+		of = connections
+	case r.Count > 0:
+		of += " or " + connections + ", whichever is less"
 	}
 	if r.Rounds == 1 {
 		return "One round of " + of + "; CPU is for each handshake, with what came after it."

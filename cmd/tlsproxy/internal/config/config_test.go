@@ -757,12 +757,15 @@ provider:
 // set on purpose.
 func TestYAMLIsRead(t *testing.T) {
 	for _, lines := range []string{
-		"hosts: [{names: '*'}]\n",
-		"hosts: [{names: a.example, mode: passthrough, pool: p}, {names: b.example, mode: tcp, pool: p}]\npools: {p: {urls: 'tcp://127.0.0.1:1'}}\n",
-		"listen: [':1', 'unix:/a', systemd:a]\nlog: {level: error}\nreload: {poll: 0s, every: 0s}\n",
-		"provider: {engine: cpu, gpu: {sign: true}}\ntls: {tickets: {enabled: false, secrets: /s}}\n",
+		smallest + "hosts: [{names: '*'}]\n",
+		smallest + "hosts: [{names: a.example, mode: passthrough, pool: p}, {names: b.example, mode: tcp, pool: p}]\npools: {p: {urls: 'tcp://127.0.0.1:1'}}\n",
+		smallest + "listen: [':1', 'unix:/a', systemd:a]\nlog: {level: error}\nreload: {poll: 0s, every: 0s}\n",
+		smallest + "provider: {engine: cpu, gpu: {sign: true}}\ntls: {tickets: {enabled: false, secrets: /s}}\n",
+		smallest + "limits: {handshake_rate_per_source: 0, handshake_burst_per_source: 7, sources: 8}\n",
+		"hosts: [{names: '*', mode: passthrough, pool: p}]\npools: {p: {urls: 'tcp://127.0.0.1:1'}}\n",
+		"hosts: [{names: a.example, mode: passthrough, pool: p}]\npools: {p: {urls: 'tcp://127.0.0.1:1'}}\nunknown_host: refuse\n",
 	} {
-		c, err := Parse("c", []byte(smallest+lines))
+		c, err := Parse("c", []byte(lines))
 		if err != nil {
 			t.Error(err)
 			continue

@@ -11,13 +11,13 @@ import (
 // What is here finds keys that would do nothing beside what the others say, so that
 // nobody relies on them. A key that has its default, as in the annotated example and in
 // what YAML writes, is never blamed; nor are settings of something that is switched off
-// by a key of its own, such as provider.gpu at provider.engine cpu: package service
-// warns of those.
+// by a key of its own, such as provider.gpu at provider.engine cpu, or a burst of
+// handshakes beside a rate that is written as 0: package service warns of those.
 
 // effects goes through the keys of the whole proxy.
 func (v *validator) effects() {
 	c, l := v.config, v.config.Limits
-	if d := Default().Limits; l.HandshakeRatePerSource == 0 {
+	if d := Default().Limits; l.HandshakeRatePerSource == 0 && !v.present("limits.handshake_rate_per_source") {
 		v.idle(l.HandshakeBurstPerSource != d.HandshakeBurstPerSource, "limits.handshake_burst_per_source", "without limits.handshake_rate_per_source; set that too, or remove this")
 		v.idle(l.Sources != d.Sources, "limits.sources", "without limits.handshake_rate_per_source; set that too, or remove this")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,7 +186,7 @@ func (v *validator) pools() {
 	if _, ok := v.config.Pools[DefaultPool]; ok {
 		v.errorf("pools."+DefaultPool, "the pool %q is described by the key backends; choose another name", DefaultPool)
 	}
-	if len(v.config.Backends.URLs) == 0 && (v.present("backends") || v.config.DefaultPoolUsed()) {
+	if len(v.config.Backends.URLs) == 0 && (v.config.DefaultPoolUsed() || !v.config.Backends.isDefault()) {
 		v.missing("backends.urls", urlsAdvice)
 	}
 	v.pool("backends", &v.config.Backends)
@@ -196,6 +197,13 @@ func (v *validator) pools() {
 		}
 		v.pool(path, &p)
 	}
+}
+
+// isDefault reports whether a pool without backends says nothing else either, as YAML
+// writes a default pool that no client needs.
+func (p Pool) isDefault() bool {
+	p.URLs = nil
+	return reflect.DeepEqual(p, defaultPool())
 }
 
 // DefaultPoolUsed reports whether some client can end up at DefaultPool.

@@ -95,7 +95,7 @@ var (
 	poolTakenDesc  = describe("key_pool_handed_out_total", "Key pairs that were taken from the pool, each once.", "scheme")
 	poolWaitsDesc  = describe("key_pool_waits_total", "Calls that found the pool empty.", "scheme")
 
-	loadDesc       = describe("kem_load_processors", "How many processors key exchanges would keep busy if the CPU did them all, averaged over the latest; GPUs are used from one on, or a quarter of the processors. Only with provider.engine auto and a GPU.")
+	loadDesc       = describe("kem_load_processors", "How many processors key exchanges would keep busy if the CPU did them all, averaged over the latest; GPUs are used from one on, or from a quarter of the processors where there are fewer than four. Only with provider.engine auto and a GPU.")
 	fallbacksDesc  = describe("gpu_fallbacks_total", "Operations meant for a GPU that the CPU carried out, by reason.", "reason")
 	checkedDesc    = describe("gpu_checked_results_total", "Results of GPUs that were computed again on the CPU.")
 	mismatchesDesc = describe("gpu_wrong_results_total", "Results of GPUs that were found to be wrong, each of which closes the GPU for good.")

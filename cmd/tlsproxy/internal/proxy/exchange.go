@@ -121,8 +121,21 @@ func (x *exchange) WriteHeader(status int) {
 			x.Header().Set("Connection", "close")
 		}
 		x.sayLast()
+		x.guessNothing()
+		if status == http.StatusNoContent { // RFC 9110, section 8.6; clients of HTTP/2 would miss the bytes
+			x.Header().Del("Content-Length")
+		}
 	}
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// guessNothing leaves an answer without a type where the backend has told none. net/http
+// would guess one of its first bytes: text/html for what somebody has uploaded, perhaps.
+func (x *exchange) guessNothing() {
+	const name = "Content-Type"
+	if h := x.Header(); h[name] == nil {
+		h[name] = nil
+	}
 }
 
 // sayLast tells the client if this is its connection's last answer.

@@ -122,7 +122,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.route, x.pool = host.Route(r.URL.Path)
-	dropUpgrade(r.Header, x.body != nil)
+	dropUpgrade(r.Header, x.body != nil || !r.ProtoAtLeast(1, 1))
 	if x.body != nil {
 		r.Body = x.body
 	}
@@ -190,11 +190,12 @@ func (w withoutPanics) Write(line []byte) (int, error) {
 // dropUpgrade makes a request that asks to switch to another kind of HTTP or
 // to TLS a plain one, as RFC 9110, section 7.8, allows. A client could
 // otherwise, on a connection switched to h2c, send the backend requests whose
-// headers the proxy never sees. So it does with a request that has a body: a backend that
-// switches before it has all of that would have two read from the client at once, the body
-// and what comes behind the switch.
-func dropUpgrade(h http.Header, body bool) {
-	if body {
+// headers the proxy never sees. So it does with one that may not switch at all: of HTTP/1.0,
+// of which that section demands it, and one that has a body. A backend that switches before it
+// has all of that would have two read from the client at once, the body and what comes behind
+// the switch.
+func dropUpgrade(h http.Header, plain bool) {
+	if plain {
 		h.Del("Upgrade")
 	}
 	for _, protocol := range strings.Split(strings.Join(h["Upgrade"], ","), ",") {

@@ -14,6 +14,7 @@ import (
 	"net/textproto"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,6 +78,62 @@ func TestGroupsAndProtocols(t *testing.T) {
 	if st := r.server.Stats(); len(st.Handshakes) != len(groups.Default()) || st.Failed != 0 {
 		t.Errorf("stats: %+v", st)
 	}
+}
+
+// TestAnswerAsItIs: an answer's header reaches the client as the backend has written it.
+// A type that is not there is not guessed, and a date is there in any case.
+func TestAnswerAsItIs(t *testing.T) {
+	const upload = "<html><script>alert(1)</script>"
+	r := newMemRig(t, nil, nil)
+	for range 2 {
+		go func() {
+			c, err := r.back.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\nX-Answer: yes\r\n\r\n%s", len(upload), upload)
+			}
+		}()
+	}
+	forBoth(t, func(t *testing.T, http2 bool) {
+		response, err := r.client(http2).Get("https://front.example/upload")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if body, err := io.ReadAll(response.Body); err != nil || string(body) != upload {
+			t.Errorf("%q, %v", body, err)
+		}
+		if response.Header.Get("Date") == "" {
+			t.Error("no Date")
+		}
+		response.Header.Del("Date")
+		if want := (http.Header{"Content-Length": {strconv.Itoa(len(upload))}, "X-Answer": {"yes"}}); !maps.EqualFunc(response.Header, want, slices.Equal) {
+			t.Errorf("got %v, want %v", response.Header, want)
+		}
+	})
+}
+
+// TestNoContent: an answer without content has no length, whatever its backend says.
+func TestNoContent(t *testing.T) {
+	r := newRig(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			io.WriteString(c, "HTTP/1.1 204 No Content\r\nConnection: close\r\nContent-Length: 5\r\n\r\n")
+			c.Close()
+		}
+	})
+	forBoth(t, func(t *testing.T, http2 bool) {
+		response, err := r.client(http2).Get("https://front.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if got := response.Header["Content-Length"]; response.StatusCode != http.StatusNoContent || got != nil {
+			t.Errorf("%s, Content-Length %v", response.Status, got)
+		}
+	})
 }
 
 // TestAccessLog expects a line a request.

@@ -192,7 +192,7 @@ func TestNoOtherHTTP(t *testing.T) {
 }
 
 // TestUpgradeWithABody: a request that has a body is a plain one, be the body long or of
-// a length that is not known.
+// a length that is not known, and so is one of HTTP/1.0.
 func TestUpgradeWithABody(t *testing.T) {
 	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
@@ -205,6 +205,9 @@ func TestUpgradeWithABody(t *testing.T) {
 	}
 	if response, got := r.raw(strings.TrimSuffix(upgrade, "\r\n") + "Content-Length: 0\r\n\r\n"); response.StatusCode != 200 || got != `["chat"] ["Upgrade"] ` {
 		t.Errorf("without a body: %s %s", response.Status, got)
+	}
+	if response, got := r.raw(strings.Replace(upgrade, "HTTP/1.1", "HTTP/1.0", 1)); response.StatusCode != 200 || got != "[] [] " {
+		t.Errorf("HTTP/1.0: %s %s", response.Status, got)
 	}
 }
 

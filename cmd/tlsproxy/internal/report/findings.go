@@ -22,7 +22,7 @@ func (r *Report) findings() []string {
 		switch s := &r.Sections[i]; s.ID {
 		case kemPart.id:
 			add(s, "An encapsulation of CTRU-Prime-761 to a packed key takes %s of the time of circl's ML-KEM-768 encapsulation with a parsed one", ctruprime.Scheme761().Name()+"/"+kem.EncapsBytes)
-			add(s, "A decapsulation takes %s of it", ctruprime.Scheme761().Name()+"/"+kem.DecapsBytes)
+			add(s, "A decapsulation of CTRU-Prime-761 takes %s of the time of that encapsulation of ML-KEM-768", ctruprime.Scheme761().Name()+"/"+kem.DecapsBytes)
 		case exchangePart.id:
 			for _, row := range s.mostCallers() {
 				if row.Series != "" { // the base has none

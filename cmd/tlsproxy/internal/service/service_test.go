@@ -210,6 +210,7 @@ func TestIdleWarnings(t *testing.T) {
 		"tracing: {endpoint: 'http://t', ratio: 0}":                                                   "tracing.endpoint is set, but tracing.ratio is 0 and tracing.trust names nobody: nothing is traced",
 		"tracing: {endpoint: 'http://t', ratio: 0, trust: unix}":                                      "",
 		"provider: {engine: cpu, gpu: {devices: [], sign: true}}":                                     "",
+		"limits: {handshake_rate_per_source: 0, sources: 8}":                                          "limits.handshake_burst_per_source or limits.sources is set, but limits.handshake_rate_per_source is 0: a source may begin as many handshakes as it likes",
 		"provider: {engine: cpu, gpu: {workers: 3}}":                                                  "provider.gpu has settings, but provider.engine is cpu: no GPU is used",
 		"provider: {engine: auto, gpu: {workers: 3}}":                                                 "",
 		"provider: {key_pool: 0}":                                                                     "",

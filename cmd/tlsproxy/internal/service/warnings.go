@@ -131,6 +131,9 @@ func idleWarnings(c *config.Config) (all []string) {
 	if t := c.Tracing; t.Endpoint != "" && t.Ratio == 0 && len(t.Trust) == 0 {
 		all = append(all, "tracing.endpoint is set, but tracing.ratio is 0 and tracing.trust names nobody: nothing is traced")
 	}
+	if l := c.Limits; l.HandshakeRatePerSource == 0 && (l.HandshakeBurstPerSource != d.Limits.HandshakeBurstPerSource || l.Sources != d.Limits.Sources) {
+		all = append(all, "limits.handshake_burst_per_source or limits.sources is set, but limits.handshake_rate_per_source is 0: a source may begin as many handshakes as it likes")
+	}
 	gpu := c.Provider.GPU
 	gpu.Sign = false // signingWarnings has that
 	if len(gpu.Devices) == 0 {
