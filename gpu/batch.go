@@ -32,6 +32,7 @@ type batch struct {
 	started  time.Time     // when a worker began to run it
 	took     time.Duration // until its results were there; set before done is closed, where there are some
 	deadline time.Time     // by when it must have ended; set by the worker that starts it
+	overdue  atomic.Bool   // the watchdog has seen that it had not
 
 	_      line
 	joined atomic.Uint64 // rows taken, and sealed

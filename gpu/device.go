@@ -264,7 +264,7 @@ func (d *device) open() (*session, error) {
 			}
 		case <-given: // nobody waits any more
 			if s != nil {
-				_ = s.freeAll()
+				_ = s.freeInContext()
 			}
 		}
 	}()
@@ -329,9 +329,7 @@ func (d *device) end(s *session) error {
 
 // free frees a session's things one by one; fault is what it has ended with.
 func (d *device) free(s *session, fault error) error {
-	err, returned := within(closeTime, func() error {
-		return errors.Join(s.api.CtxSetCurrent(s.context), s.freeAll())
-	})
+	err, returned := within(closeTime, s.freeInContext)
 	if !returned {
 		return fmt.Errorf("%w: %w", errStuck, errRestart)
 	}

@@ -36,7 +36,8 @@
 //
 // Pinned memory is Config.Buffers times a batch of Config.Capacity rows a device; where there is none left, Reserve refuses, and Room tells when to
 // try again. A batch that has not come back Config.MaxWait after its first row was reserved is given up by its callers, and until it does come
-// back its device is passed over. One that runs for Config.Hang counts as hung.
+// back its device is passed over. One that runs for Config.Hang and an eighth of it counts as hung; a process
+// that was stopped, for whatever reason, has the eighth to find that its batches are done.
 //
 // # Faults
 //

@@ -458,9 +458,15 @@ func TestJobHangsInAlloc(t *testing.T) {
 	}
 }
 
-// A device does not open: the error says what may be done, and what comes of it after all is freed.
+// A device does not open: the error says what may be done, and what comes of it after all is freed, whoever else uses the context.
 func TestOpenTimeout(t *testing.T) {
 	sim, cfg := simulated(t)
+	open(t, cfg)
+	held := func() [6]uint64 {
+		st := sim.Stats(0)
+		return [...]uint64{st.Contexts, st.Streams, st.Events, st.Modules, st.DeviceAllocations, st.PinnedAllocations}
+	}
+	before := held()
 	api, err := driver.Open(cfg.Library)
 	check(t, err)
 	d := &stuckAlloc{API: api, release: make(chan struct{})}
@@ -469,7 +475,7 @@ func TestOpenTimeout(t *testing.T) {
 		t.Errorf("%v, want that the device did not open", err)
 	}
 	close(d.release)
-	eventually(t, func() bool { return !sim.Stats(0).Leaks() }, func() string { return fmt.Sprintf("left behind: %+v", sim.Stats(0)) })
+	eventually(t, func() bool { return held() == before }, func() string { return fmt.Sprintf("left behind: %d, before %d", held(), before) })
 }
 
 // A stuckFree does not return from HostFree of one byte.

@@ -36,6 +36,8 @@ type lane struct {
 	gate     sync.Mutex
 	driving  bool // a thread is in the driver for the lane, or about to call it
 	deadline time.Time
+	overdue  bool // the watchdog has seen that it is over
+	givenUp  bool // and once more: no thread calls the driver for the lane any more
 	watchdog *time.Timer
 	gone     chan struct{} // closed when that thread has come back to a session that hangs, or its watchdog has given it up
 	once     sync.Once     // closes it
@@ -118,6 +120,16 @@ func (l *lane) working(r *run, fn func()) error {
 	return nil
 }
 
+// end ends the lane's work for a run, unless Run has given the lane up. The memory is lost as it is then if the session hangs and the device has some of it.
+func (l *lane) end(r *run) {
+	_ = l.working(r, func() {
+		if l.heldLocked() {
+			r.lost.Store(true)
+		}
+		l.serving = nil
+	})
+}
+
 // giveUp ends the lane's work for a run whose device hangs. It reports whether the lane worked for it, and whether the device has some of its memory.
 func (l *lane) giveUp(r *run) (worked, held bool) {
 	l.mu.Lock()
@@ -148,7 +160,7 @@ func (l *lane) serve(r *run) {
 	if !l.begin(r) {
 		return
 	}
-	defer l.working(r, func() { l.serving = nil })
+	defer l.end(r)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	defer l.rest()
 	if err := l.run(r); err != nil {
@@ -251,11 +263,11 @@ func (l *lane) abandon(r *run) {
 func (l *lane) watch() error {
 	l.gate.Lock()
 	defer l.gate.Unlock()
-	if l.session.isHung() {
+	if l.givenUp || l.session.isHung() {
 		return errHang
 	}
 	hang := l.session.device.engine.config.Hang
-	l.driving, l.deadline = true, time.Now().Add(hang)
+	l.driving, l.overdue, l.deadline = true, false, time.Now().Add(hang)
 	if l.watchdog == nil {
 		l.watchdog = time.AfterFunc(hang, l.bark)
 	} else {
@@ -281,15 +293,25 @@ func (l *lane) rest() {
 // leave says that nobody need wait for the thread.
 func (l *lane) leave() { l.once.Do(func() { close(l.gone) }) }
 
-// bark is the watchdog's: what is waited for has had its time.
+// bark is the watchdog's: what is waited for has had its time, and then some.
 func (l *lane) bark() {
-	l.gate.Lock()
-	late := l.driving && !time.Now().Before(l.deadline)
-	l.gate.Unlock()
-	if late {
+	if l.giveUpThread() {
 		l.session.hang()
 		l.leave()
 	}
+}
+
+func (l *lane) giveUpThread() bool {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	switch late := l.driving && !time.Now().Before(l.deadline); {
+	case late && l.overdue:
+		l.givenUp = true
+	case late:
+		l.overdue = true
+		l.watchdog.Reset(patience(l.session.device.engine.config.Hang))
+	}
+	return l.givenUp
 }
 
 // awaitGone returns when no thread is in the driver for the lane, or the one that is hangs as well. The session hangs, so that none follows.

@@ -5,7 +5,9 @@ package gpu
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -189,6 +191,106 @@ func TestResetWaitsForTable(t *testing.T) {
 	}
 	if st := awaitState(t, e, 0, StateOpen); st.Resets != 1 || d.early.Load() {
 		t.Errorf("%+v; reset while the table was freed: %v", st, d.early.Load())
+	}
+}
+
+// A Job whose lane finds out before Run that the session hangs is lost all the same: its other chunks are on their way.
+func TestJobLostByLane(t *testing.T) {
+	sim, cfg := simulated(t)
+	claimAll(t)
+	sim.SetDeviceCount(2)
+	cfg.Chunk = 4
+	d := slowly(t, &cfg)
+	e := open(t, cfg)
+	j, _ := newJob(t, e, Encaps, 50)
+	s := e.devices[1].session.Load()
+	check(t, s.lane.inContext(func() error { return s.lane.prepare() }))
+	d.slow.Store(uintptr(s.lane.rings[0].free))
+	r := newRun(t.Context(), j, cfg.Chunk)
+	if !r.remains() || !s.enter() {
+		t.Fatal("there is nothing to do, or nobody to do it")
+	}
+	served := make(chan struct{})
+	go func() {
+		defer s.busy.Done()
+		defer close(served)
+		s.lane.serve(r)
+	}()
+	<-d.entered
+	s.hang()
+	<-served
+	if !r.lost.Load() {
+		t.Error("the device has chunks of a job that does not count as lost")
+	}
+	awaitState(t, e, 1, StateOpen)
+}
+
+// A logging calls a function with each message.
+type logging func(message string)
+
+func (f logging) Enabled(context.Context, slog.Level) bool { return true }
+
+func (f logging) Handle(_ context.Context, r slog.Record) error {
+	f(r.Message)
+	return nil
+}
+
+func (f logging) WithAttrs([]slog.Attr) slog.Handler { return f }
+
+func (f logging) WithGroup(string) slog.Handler { return f }
+
+// A process that was stopped finds that a batch has had its time, and a Job's chunk: neither device hangs yet. A worker, or a lane, that comes back when
+// the watchdog has given it up does nothing more, lest it is in the driver when that is reset.
+func TestGivenUp(t *testing.T) {
+	sim, cfg := simulated(t)
+	failed := func() {} // called while the session is about to count as hung
+	cfg.Logger = slog.New(logging(func(message string) {
+		if strings.HasPrefix(message, "gpu: the device failed") {
+			failed()
+		}
+	}))
+	e := open(t, cfg)
+	input, _ := newGenerator().row(t, 653, Encaps)
+
+	s := e.devices[0].session.Load()
+	w := s.workers[0]
+	sim.Hold(0, true)
+	ticket := reserve(t, e, kind(t, e, 653, Encaps), input)
+	awaitRunning(t, e)
+	w.current.Load().deadline = time.Now()
+	if w.bark(); s.isStopping() {
+		t.Error("given up at once")
+	}
+	failed = func() {
+		sim.Hold(0, false)
+		select {
+		case <-w.gone:
+		case <-time.After(enough):
+			t.Error("the worker goes on")
+		}
+	}
+	w.bark()
+	sim.Hold(0, false)
+	if err := ticket.Wait(t.Context()); err != ErrFault {
+		t.Errorf("%v, want ErrFault", err)
+	}
+	ticket.Release()
+	awaitState(t, e, 0, StateOpen)
+
+	s = e.devices[0].session.Load()
+	check(t, s.lane.watch())
+	s.lane.deadline = time.Now()
+	if s.lane.bark(); s.isStopping() {
+		t.Error("given up at once")
+	}
+	failed = func() {
+		if err := s.lane.watch(); err != errHang {
+			t.Errorf("the lane may call the driver: %v", err)
+		}
+	}
+	s.lane.bark()
+	if st := awaitState(t, e, 0, StateOpen); st.Hangs != 2 || st.Resets != 2 {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -489,7 +489,12 @@ func (s *session) wipe() {
 	}
 }
 
-// freeAll wipes and frees everything, on a locked thread. Errors are of interest only where nothing was wrong before.
+// freeInContext is freeAll on a thread without the context.
+func (s *session) freeInContext() error {
+	return errors.Join(s.api.CtxSetCurrent(s.context), s.freeAll())
+}
+
+// freeAll wipes and frees everything, on a locked thread that has the context. Errors are of interest only where nothing was wrong before.
 func (s *session) freeAll() error {
 	s.wipe()
 	var errs []error

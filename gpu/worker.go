@@ -31,7 +31,7 @@ type worker struct {
 
 	watchdog *time.Timer
 	awake    atomic.Bool           // the watchdog will look
-	current  atomic.Pointer[batch] // the one that runs
+	current  atomic.Pointer[batch] // the one that runs; whoever sets it to nil, worker or watchdog, ends it
 
 	gone chan struct{} // closed when the worker has ended, or its watchdog has given it up
 	once sync.Once     // closes it
@@ -67,8 +67,10 @@ func (w *worker) serve(b *batch) bool {
 	s.runs.Add(1)
 	w.watch(b)
 	err := w.runInContext(b)
-	w.current.Store(nil)
 	s.runs.Add(-1)
+	if !w.current.CompareAndSwap(b, nil) {
+		return false // the watchdog has given the worker up, and the batch its end
+	}
 	if err != nil {
 		s.fail(err)
 		b.finish(ErrFault)
@@ -101,8 +103,12 @@ func (w *worker) rouse(after time.Duration) {
 	}
 }
 
-// bark is the watchdog's: if the batch that runs has had its time, the session ends, and the worker is left in the driver. The watchdog is not called off
-// for each batch that ends, nor called for each that begins.
+// patience is how much longer a watchdog waits when it finds that what it watches has had its time. A process that was stopped for so long finds that
+// when it goes on, perhaps between two calls of the driver, the next of which would come after the reset.
+func patience(hang time.Duration) time.Duration { return hang / 8 }
+
+// bark is the watchdog's: if the batch that runs has had its time, and then some, the session ends, and the worker is left in the driver. The watchdog is
+// not called off for each batch that ends, nor called for each that begins.
 func (w *worker) bark() {
 	w.awake.Store(false)
 	b := w.current.Load()
@@ -112,6 +118,13 @@ func (w *worker) bark() {
 	if left := time.Until(b.deadline); left > 0 {
 		w.rouse(left)
 		return
+	}
+	if !b.overdue.Swap(true) {
+		w.rouse(patience(w.session.device.engine.config.Hang))
+		return
+	}
+	if !w.current.CompareAndSwap(b, nil) {
+		return // it has just ended, and the worker may have gone on
 	}
 	w.session.hang()
 	b.finish(ErrFault)

@@ -4,7 +4,6 @@ package provider
 
 import (
 	"bytes"
-	"crypto/ecdh"
 	"testing"
 
 	"github.com/ctrutls/ctrutls/provider/ctruprime"
@@ -15,14 +14,10 @@ func TestEphemeralsNotForChecks(t *testing.T) {
 	s := ctruprime.Scheme761()
 	c := ownClient(t, s)
 	p, ready := openStocked(t, s, c)
-	seed := random(HybridEncapsulationSeedSize)
-	x, err := ecdh.X25519().NewPrivateKey(seed[:x25519Size])
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed, public := seedOf(t)
 	r := request{op: opServerExchange, scheme: s, peer: c.share, own: seed, out: make([]byte, outSize(opServerExchange, s)), fresh: true}
 	(&gpuEngine{cpu: p.engine.(*cpuEngine)}).recompute(&r)
-	if r.err != nil || !bytes.Equal(r.out[:x25519Size], x.PublicKey().Bytes()) || len(ready.stock) != ephemeralStock {
+	if r.err != nil || !bytes.Equal(r.out[:x25519Size], public) || len(ready.stock) != ephemeralStock {
 		t.Errorf("%v; what is computed again does not begin with its key, or %d keys are left", r.err, len(ready.stock))
 	}
 }

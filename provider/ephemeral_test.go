@@ -77,19 +77,26 @@ func TestEphemeralsNotForSeeds(t *testing.T) {
 	s := ctruprime.Scheme761()
 	c := ownClient(t, s)
 	p, ready := openStocked(t, s, c)
-	seed := random(HybridEncapsulationSeedSize)
-	x, err := ecdh.X25519().NewPrivateKey(seed[:x25519Size])
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed, public := seedOf(t)
 	h := p.Hybrids()[1]
 	ct, _, err := h.EncapsulateDeterministically(mustPublic(t, h, c.share), seed)
-	if err != nil || !bytes.Equal(ct[:x25519Size], x.PublicKey().Bytes()) {
+	if err != nil || !bytes.Equal(ct[:x25519Size], public) {
 		t.Errorf("%v; a seed's share does not begin with its key", err)
 	}
 	if n := len(ready.stock); n != ephemeralStock {
 		t.Errorf("%d keys are left of %d", n, ephemeralStock)
 	}
+}
+
+// seedOf returns a seed of a server's exchange, and the public key of the X25519 key in it.
+func seedOf(t *testing.T) (seed, public []byte) {
+	t.Helper()
+	seed = random(HybridEncapsulationSeedSize)
+	x, err := ecdh.X25519().NewPrivateKey(seed[:x25519Size])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed, x.PublicKey().Bytes()
 }
 
 // What is measured of an exchange counts what its key took, whoever made that when.

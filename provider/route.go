@@ -62,7 +62,7 @@ const (
 	// on a GPU waits for it a second time then.
 	signBatch = 2
 	// minBatch is how many requests that is while one's cost or a batch's time is not
-	// known.
+	// known, where there are processors enough.
 	minBatch = 2
 	// A GPU that was not measured gets so many requests at a time, and one that is
 	// slower than a processor so many after each number that it did not get.
@@ -120,7 +120,7 @@ func (r *router) serve(ctx context.Context, batch []request) {
 	offload := r.offloads(t, len(batch))
 	if q := &batch[0]; q.op == opSign {
 		l, _ := r.gpu.latency(q)
-		offload = q.key.inDemand(n, r.share(t), t.least(l)) && offload && adopted(q)
+		offload = q.key.inDemand(n, r.share(t), r.least(t, l)) && offload && adopted(q)
 		flight := q.key.flight(offload)
 		flight.Add(n)
 		defer flight.Add(-n)
@@ -192,9 +192,12 @@ func (r *router) share(t *route) float64 {
 }
 
 // least is how many requests a batch is to have.
-func (t *route) least(l latency) float64 {
+func (r *router) least(t *route, l latency) float64 {
 	cost := t.cost.Value()
 	if cost == 0 || l.mean == 0 {
+		if r.enough < 1 { // few processors: no request ever meets so many others
+			return r.enough
+		}
 		return minBatch
 	}
 	least := float64(batchCost) / cost
@@ -210,11 +213,11 @@ func (r *router) threshold(t *route, l latency) float64 {
 	cost := t.cost.Value()
 	switch gain := cost - float64(l.each); {
 	case cost == 0 || l.mean == 0:
-		return minBatch
+		return r.least(t, l)
 	case gain <= 0:
 		return 0
 	default:
-		return max(t.least(l), r.enough*float64(l.base)/gain)
+		return max(r.least(t, l), r.enough*float64(l.base)/gain)
 	}
 }
 
@@ -239,7 +242,7 @@ func (r *router) offloads(t *route, n int) bool {
 		return false
 	}
 	share := r.share(t)
-	if load+float64(n-1)*share < max(r.enough, t.least(l)*share) {
+	if load+float64(n-1)*share < max(r.enough, r.least(t, l)*share) {
 		return false
 	}
 	switch {

@@ -160,6 +160,20 @@ func TestRouteFewProcessors(t *testing.T) {
 	}
 }
 
+// Where there are few processors, which never have many requests in flight together, a
+// GPU that was not measured is tried all the same.
+func TestRouteUnmeasuredFewProcessors(t *testing.T) {
+	for enough, want := range map[float64]bool{0.25: true, 0.5: true, 1: false} {
+		r, g, _ := route761()
+		r.enough, g.takes = enough, latency{}
+		exchange := r.route(&request{op: opServerExchange, scheme: ctruprime.Scheme761()})
+		r.onCPU.Store(1)
+		if got := settle(r, exchange); got != want {
+			t.Errorf("one in flight, where a load of %v is enough: %v", enough, got)
+		}
+	}
+}
+
 // A GPU that was not measured yet gets a few requests at a time.
 func TestRouteUnmeasured(t *testing.T) {
 	r, g, encaps := route761()

@@ -226,7 +226,7 @@ func TestRouteSignatures(t *testing.T) {
 	}
 	k.onCPU.Store(8)
 	for range 500 {
-		k.inDemand(1, r.share(r.sign), r.sign.least(g.takes))
+		k.inDemand(1, r.share(r.sign), r.least(r.sign, g.takes))
 	}
 	if q, onGPU := sign(); onGPU || !q.wanted {
 		t.Error("no device is to know the key")
