@@ -340,7 +340,12 @@ func TestRun(t *testing.T) {
 	}
 	log.Find(`"msg":"drained"()`)
 
-	// An address that is taken is blamed on its line.
+	// A GPU that is asked for and is not there is blamed on its line, and so is an address
+	// that is taken.
+	file = files(t, cert, "listen: ['127.0.0.1:0']\nbackends: {urls: '"+backend.URL+"'}\nprovider: {engine: gpu, gpu: {library: /no/such/libcuda.so.1}}\n")
+	if s, _, errText := tlsproxy("run", "-c", file); s != exitFailure || !strings.Contains(errText, "tlsproxy: "+file+":4:20: provider: ") || !strings.HasSuffix(errText, "write engine: auto\n") {
+		t.Errorf("status %d: %s", s, errText)
+	}
 	taken := backend.Listener.Addr().String()
 	file = files(t, cert, "listen: ['127.0.0.1:0', '"+taken+"']\nbackends: {urls: '"+backend.URL+"'}\n")
 	if s, _, errText := tlsproxy("run", "-c", file); s != exitFailure || !strings.Contains(errText, file+":2:25: listen tcp "+taken+": bind: address already in use") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/acme"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/backend"
+	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/config"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/groups"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/proxy"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/routing"
@@ -170,8 +171,11 @@ func (s *Service) closeListeners() {
 // openProvider makes the provider and tells crypto/tls about it.
 func openProvider(p *Plan, logger *slog.Logger) (*provider.Provider, error) {
 	opened, err := provider.Open(p.provider(logger))
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil && p.Config.Provider.Engine == config.EngineGPU:
+		return nil, p.Config.Errorf("provider.engine", "%v; to start without a GPU too write engine: auto", err)
+	case err != nil:
+		return nil, p.Config.Errorf("provider", "%v", err)
 	}
 	if err := groups.Register(opened); err != nil {
 		opened.Close()
