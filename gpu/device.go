@@ -247,7 +247,7 @@ func sticky(err error) bool {
 	return errors.As(err, &r) && r.Sticky()
 }
 
-// open opens a session, within Config.OpenTimeout.
+// open opens a session, within Config.OpenTimeout, or closeTime once the engine is being closed.
 func (d *device) open() (*session, error) {
 	type opened struct {
 		s   *session
@@ -268,15 +268,24 @@ func (d *device) open() (*session, error) {
 			}
 		}
 	}()
-	limit := d.engine.config.OpenTimeout
+	limit, closing := d.engine.config.OpenTimeout, d.engine.closing
+	end := time.Now().Add(limit)
 	t := time.NewTimer(limit)
 	defer t.Stop()
-	select {
-	case r := <-result:
-		return r.s, r.err
-	case <-t.C:
-		close(given)
-		return nil, fmt.Errorf("%w: the device did not open within %v; raise OpenTimeout where kernels only take long to compile", errStuck, limit)
+	for {
+		select {
+		case r := <-result:
+			return r.s, r.err
+		case <-closing:
+			closing = nil
+			t.Reset(min(time.Until(end), closeTime))
+		case <-t.C:
+			close(given)
+			if closing == nil {
+				return nil, errStuck
+			}
+			return nil, fmt.Errorf("%w: the device did not open within %v; raise OpenTimeout where kernels only take long to compile", errStuck, limit)
+		}
 	}
 }
 

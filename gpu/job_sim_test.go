@@ -478,6 +478,37 @@ func TestOpenTimeout(t *testing.T) {
 	eventually(t, func() bool { return held() == before }, func() string { return fmt.Sprintf("left behind: %d, before %d", held(), before) })
 }
 
+// A device does not open again: Close does not wait as long as it may take to open.
+func TestCloseOpening(t *testing.T) {
+	sim, cfg := simulated(t)
+	api, err := driver.Open(cfg.Library)
+	check(t, err)
+	d := &stuckAlloc{API: api, release: make(chan struct{})}
+	d.skip.Store(never.Nanoseconds())
+	cfg.Driver, cfg.OpenTimeout = d, never
+	e, err := Open(cfg)
+	check(t, err)
+	d.skip.Store(0)
+	e.devices[0].session.Load().fail(driver.ErrInvalidValue)
+	eventually(t, func() bool { return d.skip.Load() < 0 }, func() string { return "nobody opens the device again" })
+	was := closeTime
+	closeTime = soon
+	defer func() { closeTime = was }()
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	select {
+	case err := <-closed:
+		check(t, err)
+	case <-time.After(enough):
+		t.Error("Close waits for the device to open")
+	}
+	if st := e.Stats()[0]; st.State != StateClosed {
+		t.Errorf("the device is %q", st.State)
+	}
+	close(d.release)
+	eventually(t, func() bool { return !sim.Stats(0).Leaks() }, func() string { return fmt.Sprintf("left behind: %+v", sim.Stats(0)) })
+}
+
 // A stuckFree does not return from HostFree of one byte.
 type stuckFree struct {
 	driver.API
