@@ -11,10 +11,13 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ctrutls/ctrutls/gpu/driver"
+	"github.com/ctrutls/ctrutls/internal/bench"
 	"github.com/ctrutls/ctrutls/kernels/sim/simctl"
 )
 
@@ -473,4 +476,58 @@ func TestTooOld(t *testing.T) {
 	if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), "device 1; this machine has 1") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A lostDevice cannot be opened while it is lost, and counts who tries.
+type lostDevice struct {
+	*bench.Idle
+	lost  atomic.Bool
+	tried atomic.Int32
+}
+
+func (d *lostDevice) PrimaryCtxRetain(device int) (driver.Context, error) {
+	d.tried.Add(1)
+	if d.lost.Load() {
+		return 0, &driver.Error{Call: "cuDevicePrimaryCtxRetain", Result: driver.ErrDeviceUnavailable}
+	}
+	return d.Idle.PrimaryCtxRetain(device)
+}
+
+// Whoever opens a device again pauses before, twice as long each time and a minute at most, until it has served. The bubble's clock makes the pauses.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &lostDevice{Idle: new(bench.Idle)}
+		e := open(t, Config{Driver: d, Sets: []int{653}, Logger: slog.New(slog.DiscardHandler)})
+		reopens := func(want ...time.Duration) {
+			t.Helper()
+			before := time.Now()
+			d.tried.Store(0)
+			e.devices[0].session.Load().fail(errHang)
+			for i := range want {
+				d.lost.Store(i < len(want)-1)
+				time.Sleep(want[i] - time.Nanosecond)
+				synctest.Wait()
+				if st, tried := e.Stats()[0], int(d.tried.Load()); tried != i || st.State != StateReopening {
+					t.Fatalf("tried %d times after %v, want %d; the device is %q", tried, time.Since(before), i, st.State)
+				}
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+				if tried := int(d.tried.Load()); tried != i+1 {
+					t.Fatalf("tried %d times after %v, want %d", tried, time.Since(before), i+1)
+				}
+			}
+			if st := e.Stats()[0]; st.State != StateOpen {
+				t.Errorf("the device is %q in the end", st.State)
+			}
+		}
+		const s = time.Second
+		reopens(s, 2*s, 4*s, 8*s)
+		reopens(16*s, 32*s, 60*s, 60*s) // it has not served
+		e.devices[0].batches.Add(1)
+		reopens(s)
+		reopens(2 * s)
+		if st := e.Stats()[0]; st.Faults != 4 || st.Reopened != 4 {
+			t.Errorf("%+v", st)
+		}
+	})
 }
