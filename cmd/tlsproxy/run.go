@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/logging"
 	"github.com/ctrutls/ctrutls/cmd/tlsproxy/internal/service"
@@ -63,13 +65,25 @@ func (c *runCommand) Run(ctx context.Context, s streams) error {
 func takeOverLog(logger *slog.Logger, perSecond int) (restore func()) {
 	limiter := logging.NewLimiter(logger, "lines of the standard logger", perSecond)
 	writer, flags := log.Writer(), log.Flags()
-	log.SetOutput(limiter)
+	log.SetOutput(withoutBodies{limiter})
 	log.SetFlags(0)
 	return func() {
 		log.SetOutput(writer)
 		log.SetFlags(flags)
 		limiter.Close()
 	}
+}
+
+// withoutBodies is a destination of net/http's log that leaves out what it quotes of what a
+// backend sends without being asked, which can be the rest of an answer's body.
+type withoutBodies struct{ io.Writer }
+
+func (w withoutBodies) Write(line []byte) (int, error) {
+	text, _, _ := strings.Cut(string(line), " starting with ")
+	if _, err := io.WriteString(w.Writer, text); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 type checkCommand struct {

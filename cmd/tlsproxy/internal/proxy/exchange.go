@@ -45,6 +45,7 @@ type exchange struct {
 	tunnel   *tunnel            // once hijacked
 	cancel   context.CancelFunc // ends the backend's side after a switch of protocols
 	switched io.Closer          // the backend's side itself; nil: it did not switch
+	broken   error              // of reading the answer's body; nil: none
 }
 
 type exchangeKey struct{}
@@ -77,6 +78,20 @@ func (x *exchange) finish() {
 	if !over && x.buffered > 0 {
 		x.armStream()
 	}
+}
+
+// answerBody is an answer's body whose exchange is told how reading it fails.
+type answerBody struct {
+	io.ReadCloser
+	x *exchange
+}
+
+func (b answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.x.broken = err
+	}
+	return n, err
 }
 
 // closeSwitched gives up a backend's connection that has switched protocols. ReverseProxy

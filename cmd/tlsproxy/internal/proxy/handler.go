@@ -40,7 +40,7 @@ func newHandler(s *Server, live *setup, o Options) *handler {
 	h.proxy = &httputil.ReverseProxy{
 		Rewrite:        h.rewrite,
 		Transport:      toPool{},
-		ErrorLog:       log.New(s.limiters.server, "", 0),
+		ErrorLog:       log.New(withoutCopies{s.limiters.server}, "", 0),
 		BufferPool:     copyBuffers,
 		ModifyResponse: noteBackend,
 		ErrorHandler:   h.failed,
@@ -89,6 +89,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.observer.ObserveRequest(event)
 	}()
 	defer x.finish()
+	defer h.brokenOff(x, r)
 	defer x.closeSwitched()
 	if over {
 		x.Header().Set("Retry-After", "1")
@@ -187,6 +188,27 @@ func (w withoutPanics) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// withoutCopies is a destination of httputil's log that leaves out what it says of answers that
+// break off: brokenOff says of which request.
+type withoutCopies struct{ io.Writer }
+
+func (w withoutCopies) Write(line []byte) (int, error) {
+	if strings.HasPrefix(string(line), "httputil: ReverseProxy read error during body copy") {
+		return len(line), nil
+	}
+	return w.Writer.Write(line)
+}
+
+// brokenOff tells of an answer that its backend did not bring to its end. Deferred.
+func (h *handler) brokenOff(x *exchange, r *http.Request) {
+	if x.broken == nil || errors.Is(x.broken, context.Canceled) || r.Context().Err() != nil {
+		return // or whose client has gone
+	}
+	h.server.limiters.backends.Log(slog.LevelWarn, "an answer broke off", func() []slog.Attr {
+		return append(x.record(r).Identify(), slog.String("backend", logging.Peer(x.backend, 512)), slog.Int64("bytes", x.written), slog.String("err", logging.Peer(x.broken.Error(), 512)))
+	})
+}
+
 // dropUpgrade makes a request that asks to switch to another kind of HTTP or
 // to TLS a plain one, as RFC 9110, section 7.8, allows. A client could
 // otherwise, on a connection switched to h2c, send the backend requests whose
@@ -261,10 +283,13 @@ func hyphened(name string) string {
 	}, name)
 }
 
-// noteBackend remembers for the log who answered.
+// noteBackend remembers for the log who answered, and why the answer ended.
 func noteBackend(response *http.Response) error {
 	if x := exchangeOf(response.Request.Context()); x != nil {
 		x.backend = response.Request.URL.Host
+		if response.StatusCode != http.StatusSwitchingProtocols {
+			response.Body = answerBody{response.Body, x}
+		}
 	}
 	return nil
 }

@@ -412,6 +412,15 @@ func TestBrokenAnswer(t *testing.T) {
 		if body, err := io.ReadAll(response.Body); err == nil {
 			t.Errorf("the client read %q as if it were whole", body)
 		}
+		line := r.log.wait("msg=\"an answer broke off\"")
+		for _, want := range []string{"level=WARN", " method=GET host=front.example path=/ ", " backend=127.0.0.1:", " bytes=4 ", "unexpected EOF"} {
+			if !strings.Contains(line, want) {
+				t.Errorf("no %s in %s", want, line)
+			}
+		}
+		if got := r.log.String(); strings.Contains(got, "httputil") {
+			t.Errorf("log: %s", got)
+		}
 	})
 }
 
