@@ -178,3 +178,31 @@ func TestHandshakeCancelledInBatch(t *testing.T) {
 		sim.Hold(0, false)
 	})
 }
+
+// A provider that is closed while handshakes are in flight on its device lets all of
+// them succeed first.
+func TestHandshakesThroughClose(t *testing.T) {
+	const many = 8
+	sim, p := registerGPU(t, provider.GPU{MaxWait: time.Hour})
+	ended, end := context.WithCancel(t.Context())
+	end()
+	closed := make(chan error, 1)
+	sim.Hold(0, true)
+	handshakes(t, many, func() {
+		await(t, "all are in flight", func() bool { return p.Stats().GPU.Devices[0].InFlight == many })
+		go func() { closed <- p.Close() }()
+		await(t, "the provider refuses calls", func() bool {
+			_, err := p.GenerateKey(ended, ctruprime.Scheme761())
+			return errors.Is(err, provider.ErrClosed)
+		})
+		select {
+		case <-closed:
+			t.Error("closed before the handshakes are done")
+		default:
+		}
+		sim.Hold(0, false)
+	})
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
