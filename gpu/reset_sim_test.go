@@ -71,10 +71,12 @@ func TestLateReturnAfterReset(t *testing.T) {
 	awaitState(t, e, 0, StateOpen)
 }
 
-// slowCalls takes its time over a call, of EventSynchronize or MemFree, and sees whether the context is reset meanwhile.
+// slowCalls takes its time over a call, of EventSynchronize or MemFree, until the session hangs and for a while longer, and sees whether the context is
+// reset meanwhile.
 type slowCalls struct {
 	driver.API
-	slow    atomic.Uintptr // the event, or the memory; anyEvent for any event
+	hung    <-chan struct{} // the session's; set before slow
+	slow    atomic.Uintptr  // the event, or the memory; anyEvent for any event
 	entered chan struct{}
 	reset   chan struct{}
 	early   atomic.Bool
@@ -84,6 +86,7 @@ const anyEvent = ^uintptr(0)
 
 func (d *slowCalls) take() {
 	close(d.entered)
+	<-d.hung
 	select {
 	case <-d.reset:
 		d.early.Store(true)
@@ -126,6 +129,7 @@ func TestResetWaitsForOthers(t *testing.T) {
 	d := slowly(t, &cfg)
 	e := open(t, cfg)
 	s := e.devices[0].session.Load()
+	d.hung = s.hung
 	d.slow.Store(anyEvent)
 	input, _ := newGenerator().row(t, 653, Encaps)
 	ticket := reserve(t, e, kind(t, e, 653, Encaps), input)
@@ -149,6 +153,7 @@ func TestResetWaitsForJob(t *testing.T) {
 	j, want := newJob(t, e, Encaps, 50)
 	s := e.devices[1].session.Load()
 	check(t, s.lane.inContext(func() error { return s.lane.prepare() }))
+	d.hung = s.hung
 	d.slow.Store(uintptr(s.lane.rings[0].free))
 	lost := make(chan error, 1)
 	go func() { _, err := e.Run(t.Context(), j); lost <- err }()
@@ -181,6 +186,7 @@ func TestResetWaitsForTable(t *testing.T) {
 		_, err := s.lane.table(r)
 		return errors.Join(err, s.lane.working(r, func() { s.lane.serving = nil }))
 	}))
+	d.hung = s.hung
 	d.slow.Store(uintptr(s.lane.tables[table]))
 	closed := make(chan error, 1)
 	go func() { closed <- table.Close() }()
@@ -205,6 +211,7 @@ func TestJobLostByLane(t *testing.T) {
 	j, _ := newJob(t, e, Encaps, 50)
 	s := e.devices[1].session.Load()
 	check(t, s.lane.inContext(func() error { return s.lane.prepare() }))
+	d.hung = s.hung
 	d.slow.Store(uintptr(s.lane.rings[0].free))
 	r := newRun(t.Context(), j, cfg.Chunk)
 	if !r.remains() || !s.enter() {
@@ -289,7 +296,7 @@ func TestGivenUp(t *testing.T) {
 		}
 	}
 	s.lane.bark()
-	if st := awaitState(t, e, 0, StateOpen); st.Hangs != 2 || st.Resets != 2 {
+	if st := awaitState(t, e, 0, StateOpen); st.Hangs != 2 || st.Reopened != 2 {
 		t.Errorf("%+v", st)
 	}
 }
