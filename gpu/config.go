@@ -59,8 +59,9 @@ type Config struct {
 	Sign bool
 	// MaxWait bounds how long a row waits for its result; 0 means DefaultMaxWait.
 	MaxWait time.Duration
-	// Hang is how long a batch may run, and an eighth of it how much longer, before its device counts as hung; 0 means DefaultHang. Its callers are gone after MaxWait, and the device gets no
-	// others meanwhile, so it may be long; it has to be longer than this process may be kept waiting for a processor or for its garbage to be collected.
+	// Hang is how long a batch may run, and an eighth of it how much longer, before its device counts as hung; 0 means DefaultHang. Its callers are
+	// gone after MaxWait, and the device gets no others meanwhile, so it may be long; it has to be longer than this process may be kept waiting for a
+	// processor or for its garbage to be collected.
 	Hang time.Duration
 	// OpenTimeout bounds how long a device may take to open, in which the driver compiles kernels, for tens of milliseconds each where it has
 	// not kept them from before; 0 means DefaultOpenTimeout. Open fails then, and a device that is opened again stays closed: the driver is taken to hang.
