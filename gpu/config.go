@@ -44,7 +44,7 @@ type Config struct {
 	Capacity int
 	// Buffers is the number of batches that a device has memory for, those being filled, run and read out together: at least 2 a worker, at most
 	// MaxBuffers. 0 means four a worker and two more: a batch whose results are there keeps its
-	// memory until the last of its callers has been given a processor. Each takes Capacity rows of pinned memory, of up to 4,488 bytes.
+	// memory until the last of its callers has been given a processor. Each takes Capacity rows of pinned memory, of up to 4,488 bytes, and 64 bytes of Go's a row.
 	Buffers int
 	// Chunk is the most rows of a Job that are copied and computed at once: 0 means DefaultChunk, the most is MaxCapacity. A device
 	// that runs Jobs takes memory for five chunks.

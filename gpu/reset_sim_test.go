@@ -142,19 +142,27 @@ func TestResetWaitsForOthers(t *testing.T) {
 	}
 }
 
-// So it does for a Job's thread that does not hang. The job's memory is in another device's context, which does not keep this one's from being reset.
-func TestResetWaitsForJob(t *testing.T) {
+// slowJob returns an engine with a Job to run, whose memory is in the first device's context, and the second device's session, where the driver takes a
+// while to wait for the first chunk.
+func slowJob(t *testing.T) (e *Engine, s *session, d *slowCalls, j *Job, want []byte) {
+	t.Helper()
 	sim, cfg := simulated(t)
 	claimAll(t)
 	sim.SetDeviceCount(2)
 	cfg.Chunk = 4
-	d := slowly(t, &cfg)
-	e := open(t, cfg)
-	j, want := newJob(t, e, Encaps, 50)
-	s := e.devices[1].session.Load()
+	d = slowly(t, &cfg)
+	e = open(t, cfg)
+	j, want = newJob(t, e, Encaps, 50)
+	s = e.devices[1].session.Load()
 	check(t, s.lane.inContext(func() error { return s.lane.prepare() }))
 	d.hung = s.hung
 	d.slow.Store(uintptr(s.lane.rings[0].free))
+	return e, s, d, j, want
+}
+
+// So it does for a Job's thread that does not hang. The job's memory is in another device's context, which does not keep this one's from being reset.
+func TestResetWaitsForJob(t *testing.T) {
+	e, s, d, j, want := slowJob(t)
 	lost := make(chan error, 1)
 	go func() { _, err := e.Run(t.Context(), j); lost <- err }()
 	<-d.entered
@@ -202,18 +210,8 @@ func TestResetWaitsForTable(t *testing.T) {
 
 // A Job whose lane finds out before Run that the session hangs is lost all the same: its other chunks are on their way.
 func TestJobLostByLane(t *testing.T) {
-	sim, cfg := simulated(t)
-	claimAll(t)
-	sim.SetDeviceCount(2)
-	cfg.Chunk = 4
-	d := slowly(t, &cfg)
-	e := open(t, cfg)
-	j, _ := newJob(t, e, Encaps, 50)
-	s := e.devices[1].session.Load()
-	check(t, s.lane.inContext(func() error { return s.lane.prepare() }))
-	d.hung = s.hung
-	d.slow.Store(uintptr(s.lane.rings[0].free))
-	r := newRun(t.Context(), j, cfg.Chunk)
+	e, s, d, j, _ := slowJob(t)
+	r := newRun(t.Context(), j, e.config.Chunk)
 	if !r.remains() || !s.enter() {
 		t.Fatal("there is nothing to do, or nobody to do it")
 	}
